@@ -1,0 +1,32 @@
+# Compiler settings of every Ullage target.
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release)
+endif()
+# The binary lies at the top of the build folder: build/release/ullage.
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}")
+
+# One target carries what all share. -ffp-contract=off: the core gives the same bits with every compiler and in
+# WebAssembly; kernels in cpu/ use explicit fused operations where they want them.
+add_library(ullage_flags INTERFACE)
+target_compile_options(ullage_flags INTERFACE -Wall -Wextra -Wshadow -Wnon-virtual-dtor -Wconversion -Wno-sign-conversion
+                       -ffp-contract=off)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # GCC 12 warns of overlapping copies inside std::string itself (GCC bug 105651).
+  target_compile_options(ullage_flags INTERFACE -Wno-restrict)
+endif()
+if(ULLAGE_WERROR)
+  target_compile_options(ullage_flags INTERFACE -Werror)
+endif()
+if(ULLAGE_SANITIZE)
+  target_compile_options(ullage_flags INTERFACE -fsanitize=${ULLAGE_SANITIZE} -fno-omit-frame-pointer
+                         -fno-sanitize-recover=all)
+  target_link_options(ullage_flags INTERFACE -fsanitize=${ULLAGE_SANITIZE})
+endif()
+target_include_directories(ullage_flags INTERFACE "${CMAKE_SOURCE_DIR}/src")
+find_package(Threads REQUIRED)
+target_link_libraries(ullage_flags INTERFACE Threads::Threads)

@@ -1,0 +1,105 @@
+#include "ullage/base/units.h"
+
+#include <charconv>
+#include <cmath>
+#include <limits>
+
+#include <fmt/format.h>
+
+namespace ullage {
+namespace {
+
+struct Number {
+  double value = 0;
+  std::string_view suffix;
+};
+
+Result<Number> split_number(std::string_view text, std::string_view where, const char* example) {
+  size_t end = 0;
+  while (end < text.size() && ((text[end] >= '0' && text[end] <= '9') || text[end] == '.')) ++end;
+  Number number;
+  const auto [stop, status] = std::from_chars(text.data(), text.data() + end, number.value);
+  if (end == 0 || status != std::errc() || stop != text.data() + end) {
+    return Error{ErrorCode::kInvalidArgument, fmt::format("\"{}\" is not a number; write for example {}", text, example),
+                 std::string(where)};
+  }
+  while (end < text.size() && text[end] == ' ') ++end;
+  number.suffix = text.substr(end);
+  return number;
+}
+
+Result<int64_t> to_count(double value, std::string_view text, std::string_view where) {
+  if (!(value < 9.2e18)) {
+    return Error{ErrorCode::kTooLarge, fmt::format("\"{}\" is over 2^63", text), std::string(where)};
+  }
+  return static_cast<int64_t>(std::floor(value));
+}
+
+}  // namespace
+
+Result<Bytes> parse_bytes(std::string_view text, std::string_view where) {
+  ULLAGE_TRY(const Number number, split_number(text, where, "16GiB, 1.5GB or 4096"));
+  std::string_view suffix = number.suffix;
+  double scale = 1;
+  static constexpr std::string_view kLetters = "KMGTP";
+  if (!suffix.empty() && suffix != "B" && suffix != "b") {
+    const char letter = suffix[0] >= 'a' ? static_cast<char>(suffix[0] - 'a' + 'A') : suffix[0];
+    const size_t power = kLetters.find(letter);
+    const std::string_view rest = suffix.substr(1);
+    const bool decimal = rest == "B" || rest == "b";
+    if (power == std::string_view::npos || !(decimal || rest.empty() || rest == "iB" || rest == "ib" || rest == "i")) {
+      return Error{ErrorCode::kInvalidArgument,
+                   fmt::format("\"{}\" has an unknown unit \"{}\"; use KiB, MiB, GiB, TiB (2^10 ...) or KB, MB, GB, TB "
+                               "(10^3 ...)",
+                               text, suffix),
+                   std::string(where)};
+    }
+    const double base = decimal ? 1000 : 1024;
+    for (size_t i = 0; i <= power; ++i) scale *= base;
+  }
+  ULLAGE_TRY(const int64_t value, to_count(number.value * scale, text, where));
+  return Bytes(value);
+}
+
+Result<int64_t> parse_count(std::string_view text, std::string_view where) {
+  ULLAGE_TRY(const Number number, split_number(text, where, "8192 or 8k"));
+  double scale = 1;
+  if (number.suffix == "k") scale = 1e3;
+  else if (number.suffix == "m") scale = 1e6;
+  else if (number.suffix == "g") scale = 1e9;
+  else if (number.suffix == "K") scale = 1024.0;
+  else if (number.suffix == "M") scale = 1024.0 * 1024;
+  else if (number.suffix == "G") scale = 1024.0 * 1024 * 1024;
+  else if (!number.suffix.empty()) {
+    return Error{ErrorCode::kInvalidArgument,
+                 fmt::format("\"{}\" has an unknown suffix \"{}\"; use k, m (10^3, 10^6) or K, M (2^10, 2^20)", text,
+                             number.suffix),
+                 std::string(where)};
+  }
+  const double value = number.value * scale;
+  if (value != std::floor(value)) {
+    return Error{ErrorCode::kInvalidArgument, fmt::format("\"{}\" is not a whole number", text), std::string(where)};
+  }
+  return to_count(value, text, where);
+}
+
+std::string format_bytes(Bytes bytes) {
+  static constexpr const char* kUnits[] = {"KiB", "MiB", "GiB", "TiB", "PiB"};
+  if (bytes.value < kKiB && bytes.value > -kKiB) return fmt::format("{} bytes", bytes.value);
+  double value = static_cast<double>(bytes.value) / 1024;
+  int unit = 0;
+  while ((value >= 1024 || value <= -1024) && unit < 4) {
+    value /= 1024;
+    ++unit;
+  }
+  return fmt::format("{:.2f} {}", value, kUnits[unit]);
+}
+
+std::string format_thousands(int64_t n) {
+  std::string digits = fmt::format("{}", n);
+  const int64_t first = digits[0] == '-' ? 1 : 0;
+  for (int64_t i = static_cast<int64_t>(digits.size()) - 3; i > first; i -= 3) digits.insert(static_cast<size_t>(i), ",");
+  return digits;
+}
+
+}  // namespace ullage

@@ -1,0 +1,52 @@
+// What one layer keeps per token or per request. A request's bytes are fixed + per-token, with windows capped;
+// never one constant times tokens.
+#pragma once
+
+#include <cstdint>
+#include <variant>
+
+namespace ullage::model {
+
+// Keys and values of every past token.
+struct FullAttentionKv {
+  int64_t num_kv_heads = 0;
+  int64_t key_dim = 0;    // elements a head and token
+  int64_t value_dim = 0;
+  friend bool operator==(const FullAttentionKv&, const FullAttentionKv&) = default;
+};
+// One compressed vector per token (MLA): kv_lora_rank + qk_rope_head_dim elements.
+struct LatentKv {
+  int64_t latent_dim = 0;
+  int64_t rope_dim = 0;
+  friend bool operator==(const LatentKv&, const LatentKv&) = default;
+};
+// Keys and values of the last `window` tokens.
+struct SlidingWindowKv {
+  FullAttentionKv kv;
+  int64_t window = 0;
+  friend bool operator==(const SlidingWindowKv&, const SlidingWindowKv&) = default;
+};
+// Keys and values of the current chunk of `chunk` tokens.
+struct ChunkedLocalKv {
+  FullAttentionKv kv;
+  int64_t chunk = 0;
+  friend bool operator==(const ChunkedLocalKv&, const ChunkedLocalKv&) = default;
+};
+// A state of fixed size per request, whatever its length (Mamba, gated delta).
+struct RecurrentState {
+  int64_t state_bytes = 0;
+  friend bool operator==(const RecurrentState&, const RecurrentState&) = default;
+};
+// Reads another layer's keys and values, and keeps none.
+struct SharedKv {
+  int64_t source_layer = 0;
+  friend bool operator==(const SharedKv&, const SharedKv&) = default;
+};
+struct NoKv {
+  friend bool operator==(const NoKv&, const NoKv&) = default;
+};
+
+using KvSpec =
+    std::variant<FullAttentionKv, LatentKv, SlidingWindowKv, ChunkedLocalKv, RecurrentState, SharedKv, NoKv>;
+
+}  // namespace ullage::model
