@@ -12,7 +12,7 @@ enum class DType : uint8_t { kF32, kF16, kBF16, kQ8_0, kQ4_0, kQ4_1, kQ5_0, kQ5_
 
 // A row of `block_elements * n` numbers is stored in `block_bytes * n` bytes (1 element for plain types).
 struct DTypeInfo {
-  const char* name;         // "F32", "Q4_K": GGML's spelling
+  const char* name;  // "F32", "Q4_K": GGML's spelling
   int32_t block_elements;
   int32_t block_bytes;
 };
