@@ -3,12 +3,16 @@ set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
-set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 if(NOT CMAKE_BUILD_TYPE)
   set(CMAKE_BUILD_TYPE Release)
 endif()
 # The binary lies at the top of the build folder: build/release/ullage.
 set(CMAKE_RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}")
+# A later build of unchanged sources, in another folder too, costs little.
+find_program(ULLAGE_CCACHE ccache)
+if(ULLAGE_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_CXX_COMPILER_LAUNCHER "${ULLAGE_CCACHE}")
+endif()
 
 # One target carries what all share. -ffp-contract=off: the core gives the same bits with every compiler and in
 # WebAssembly; kernels in cpu/ use explicit fused operations where they want them.
@@ -27,6 +31,18 @@ if(ULLAGE_SANITIZE)
                          -fno-sanitize-recover=all)
   target_link_options(ullage_flags INTERFACE -fsanitize=${ULLAGE_SANITIZE})
 endif()
+if(ULLAGE_BUILD_FUZZ)
+  # Coverage feedback in every layer; the fuzz targets add the driver with -fsanitize=fuzzer.
+  target_compile_options(ullage_flags INTERFACE -fsanitize=fuzzer-no-link)
+endif()
 target_include_directories(ullage_flags INTERFACE "${CMAKE_SOURCE_DIR}/src")
-find_package(Threads REQUIRED)
-target_link_libraries(ullage_flags INTERFACE Threads::Threads)
+
+if(CMAKE_SYSTEM_NAME STREQUAL "WASI")
+  # Debian's header-only libraries lie in /usr/include beside glibc's headers: searched last, so that wasi-libc's win.
+  target_compile_options(ullage_flags INTERFACE -fno-exceptions -idirafter /usr/include)
+  target_compile_definitions(ullage_flags INTERFACE JSON_NOEXCEPTION FMT_HEADER_ONLY)
+else()
+  set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+  find_package(Threads REQUIRED)
+  target_link_libraries(ullage_flags INTERFACE Threads::Threads)
+endif()

@@ -2,7 +2,9 @@
 
 #include <charconv>
 #include <cmath>
+#include <cstdlib>
 #include <limits>
+#include <string>
 
 #include <fmt/format.h>
 
@@ -14,12 +16,24 @@ struct Number {
   std::string_view suffix;
 };
 
+// Digits with at most one point. libc++ 19 has no from_chars for double, and wasi-libc's strtod knows no locale but C.
+bool read_decimal(std::string_view digits, double* value) {
+#if defined(__wasi__)
+  const std::string text(digits);
+  char* stop = nullptr;
+  *value = std::strtod(text.c_str(), &stop);
+  return stop == text.c_str() + text.size();
+#else
+  const auto [stop, status] = std::from_chars(digits.data(), digits.data() + digits.size(), *value);
+  return status == std::errc() && stop == digits.data() + digits.size();
+#endif
+}
+
 Result<Number> split_number(std::string_view text, std::string_view where, const char* example) {
   size_t end = 0;
   while (end < text.size() && ((text[end] >= '0' && text[end] <= '9') || text[end] == '.')) ++end;
   Number number;
-  const auto [stop, status] = std::from_chars(text.data(), text.data() + end, number.value);
-  if (end == 0 || status != std::errc() || stop != text.data() + end) {
+  if (end == 0 || !read_decimal(text.substr(0, end), &number.value)) {
     return Error{ErrorCode::kInvalidArgument, fmt::format("\"{}\" is not a number; write for example {}", text, example),
                  std::string(where)};
   }
