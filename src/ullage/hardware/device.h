@@ -1,0 +1,45 @@
+// What a device is: memory, bandwidth and arithmetic, as published; and the catalogue of well-known ones.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ullage/base/result.h"
+#include "ullage/base/units.h"
+
+namespace ullage::hardware {
+
+// Peak arithmetic without sparsity, FLOP/s (operations/s for int8). 0 = the device has no such unit.
+struct FlopsPerSecond {
+  double fp32 = 0;
+  double bf16 = 0;  // and fp16
+  double fp8 = 0;
+  double int8 = 0;
+};
+
+struct Device {
+  std::string id;    // "h100": the catalogue's key
+  std::string name;  // "NVIDIA H100 SXM5 80GB"
+  std::string kind;  // "H100": what boot lines call it
+  std::vector<std::string> aliases;
+  Bytes nominal_memory;  // as sold
+  Bytes usable_memory;   // what a process on an idle device is told: driver and ECC taken off
+  double bandwidth = 0;  // of the memory, bytes/s
+  FlopsPerSecond flops;
+  std::string source;  // where the figures are from
+};
+
+// Reads a catalogue's JSON (see data/devices.json). `where` names the file in errors.
+Result<std::vector<Device>> parse_devices(std::string_view json, std::string_view where);
+
+// The catalogue that was built in (data/devices.json). Parsed at each call: keep the result.
+std::vector<Device> known_devices();
+
+// A device by a forgiving name: case, spaces, punctuation and makers' words are ignored, so "h100", "H100-80GB" and
+// "NVIDIA H100 80GB HBM3" (nvidia-smi's spelling) are one. An unknown name is kNotFound, with the nearest known names.
+Result<Device> find_device(std::string_view name, std::span<const Device> devices, std::string_view where = "--device");
+Result<Device> find_device(std::string_view name);
+
+}  // namespace ullage::hardware
