@@ -14,8 +14,10 @@ Result<void> check_depth(std::string_view text, std::string_view where, int max_
   for (size_t i = 0; i < text.size(); ++i) {
     const char c = text[i];
     if (in_string) {
-      if (c == '\\') ++i;
-      else if (c == '"') in_string = false;
+      if (c == '\\')
+        ++i;
+      else if (c == '"')
+        in_string = false;
     } else if (c == '"') {
       in_string = true;
     } else if (c == '[' || c == '{') {
@@ -63,21 +65,35 @@ const Json* find(const Json& object, const char* key) {
   return it == object.end() || it->is_null() ? nullptr : &*it;
 }
 
-}  // namespace
-
-Result<Json> parse_json(std::string_view text, std::string_view where, const JsonLimits& limits) {
-  if (static_cast<int64_t>(text.size()) > limits.max_bytes) {
-    return Error{ErrorCode::kTooLarge, fmt::format("JSON of {} bytes is over the limit of {}", text.size(), limits.max_bytes),
-                 std::string(where)};
-  }
-  ULLAGE_TRY_VOID(check_depth(text, where, limits.max_depth));
-  Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+template <class Document>
+Result<Document> parse(std::string_view text, std::string_view where, const JsonLimits& limits) {
+  ULLAGE_TRY_VOID(check_json_limits(text, where, limits));
+  Document json = Document::parse(text, nullptr, /*allow_exceptions=*/false);
   if (json.is_discarded()) {
     ErrorFinder finder;
     Json::sax_parse(text, &finder);
     return Error{ErrorCode::kCorrupt, fmt::format("not valid JSON at byte {}", finder.position), std::string(where)};
   }
   return json;
+}
+
+}  // namespace
+
+Result<void> check_json_limits(std::string_view text, std::string_view where, const JsonLimits& limits) {
+  if (static_cast<int64_t>(text.size()) > limits.max_bytes) {
+    return Error{ErrorCode::kTooLarge,
+                 fmt::format("JSON of {} bytes is over the limit of {}", text.size(), limits.max_bytes),
+                 std::string(where)};
+  }
+  return check_depth(text, where, limits.max_depth);
+}
+
+Result<Json> parse_json(std::string_view text, std::string_view where, const JsonLimits& limits) {
+  return parse<Json>(text, where, limits);
+}
+
+Result<SortedJson> parse_sorted_json(std::string_view text, std::string_view where, const JsonLimits& limits) {
+  return parse<SortedJson>(text, where, limits);
 }
 
 std::string dump_json(const Json& json, int indent) {

@@ -15,6 +15,9 @@
 namespace ullage {
 
 using Json = nlohmann::ordered_json;
+// Objects as sorted maps. For files with objects of many keys (a vocabulary, a weight map): Json keeps an object as a
+// list, where adding n keys costs n^2 comparisons.
+using SortedJson = nlohmann::json;
 
 struct JsonLimits {
   int64_t max_bytes = int64_t{256} << 20;
@@ -23,6 +26,9 @@ struct JsonLimits {
 
 // Parses one JSON document. The Error has code kCorrupt and names the byte offset; `where` is its place.
 Result<Json> parse_json(std::string_view text, std::string_view where, const JsonLimits& limits = {});
+Result<SortedJson> parse_sorted_json(std::string_view text, std::string_view where, const JsonLimits& limits = {});
+// The two checks that come before any parse, for readers that bring their own SAX handler.
+Result<void> check_json_limits(std::string_view text, std::string_view where, const JsonLimits& limits = {});
 // Compact text; invalid UTF-8 inside strings is replaced by U+FFFD rather than refused.
 std::string dump_json(const Json& json, int indent = -1);
 
