@@ -1,4 +1,5 @@
-// The one JSON reader and writer. Include it from .cc files only: nlohmann/json is heavy.
+// The one JSON reader and writer. Include it from .cc files only: nlohmann/json is heavy. Headers name the type with
+// base/json_fwd.h.
 //
 // Reading never throws: depth, size and syntax are checked here, so that hostile files and bodies end in an Error.
 // Writing keeps the order in which keys were added (ordered_json), and gives the same bytes on every platform.
@@ -10,6 +11,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "ullage/base/json_fwd.h"
 #include "ullage/base/result.h"
 
 namespace ullage {
