@@ -61,7 +61,9 @@ Result<std::unique_ptr<Tokenizer>> load_tokenizer_json(std::string_view text, st
 // Turns a stream of tokens into text that never ends in half a UTF-8 character. One request's; one thread.
 class StreamDecoder {
  public:
-  StreamDecoder(const Tokenizer& tokenizer, bool skip_special) : tokenizer_(tokenizer), skip_special_(skip_special) {}
+  // `is_first` false: the tokens continue a text, so that SentencePiece keeps the first one's leading space.
+  StreamDecoder(const Tokenizer& tokenizer, bool skip_special, bool is_first = true)
+      : tokenizer_(tokenizer), skip_special_(skip_special), is_first_(is_first) {}
   // The text that became certain with this token; may be empty.
   std::string push(TokenId token);
   // The rest at the end of the stream, invalid bytes replaced by U+FFFD.
