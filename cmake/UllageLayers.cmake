@@ -55,3 +55,12 @@ ullage_layer(cpu ullage::engine)
 ullage_layer(text ullage::model PkgConfig::PCRE2)
 ullage_layer(serve ullage::api ullage::text Boost::headers prometheus-cpp::core spdlog::spdlog)
 ullage_layer(cli ullage::serve ullage::cpu CLI11::CLI11)
+
+# Kernels: one file per instruction set, chosen at run time (cpu/kernels.h).
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64|amd64")
+  set_source_files_properties("${CMAKE_SOURCE_DIR}/src/ullage/cpu/kernels_avx2.cc" PROPERTIES COMPILE_OPTIONS
+                              "-mavx2;-mfma;-mf16c")
+  # GCC 12's own AVX-512 headers read deliberately undefined registers (GCC bug 105593).
+  set_source_files_properties("${CMAKE_SOURCE_DIR}/src/ullage/cpu/kernels_avx512.cc" PROPERTIES COMPILE_OPTIONS
+                              "-mavx512f;-mavx512bw;-mavx512dq;-mavx512vl;-mfma;-mf16c;-Wno-uninitialized;-Wno-maybe-uninitialized")
+endif()
