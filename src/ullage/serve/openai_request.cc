@@ -10,15 +10,16 @@ namespace {
 
 Result<std::vector<Prompt>> read_prompt_list(const Json& list, const RequestLimits& limits) {
   std::vector<Prompt> prompts;
-  if (list.empty()) return bad_field("prompt", "'prompt' must hold at least one prompt or token id, found an empty array");
+  if (list.empty())
+    return bad_field("prompt", "'prompt' must hold at least one prompt or token id, found an empty array");
   if (list[0].is_number()) {
     ULLAGE_TRY(std::vector<TokenId> tokens, read_token_list(list, "prompt"));
     prompts.emplace_back(std::move(tokens));
     return prompts;
   }
   if (static_cast<int64_t>(list.size()) > limits.max_prompts) {
-    return Error{ErrorCode::kTooLarge,
-                 fmt::format("'prompt' must hold at most {} prompts, found {}", limits.max_prompts, list.size()), "prompt"};
+    return bad_field("prompt",
+                     fmt::format("'prompt' must hold at most {} prompts, found {}", limits.max_prompts, list.size()));
   }
   for (size_t i = 0; i < list.size(); ++i) {
     const std::string where = fmt::format("prompt/{}", i);
@@ -29,8 +30,8 @@ Result<std::vector<Prompt>> read_prompt_list(const Json& list, const RequestLimi
       ULLAGE_TRY(std::vector<TokenId> tokens, read_token_list(list[i], where));
       prompts.emplace_back(std::move(tokens));
     } else {
-      return bad_field(where, fmt::format("'{}' must be a string or an array of token ids, found {}", where,
-                                          type_name(list[i])));
+      return bad_field(
+          where, fmt::format("'{}' must be a string or an array of token ids, found {}", where, type_name(list[i])));
     }
   }
   return prompts;
@@ -75,10 +76,8 @@ Result<CompletionRequest> parse_completion_request(std::string_view body, const 
   }
   const int64_t num_choices = static_cast<int64_t>(request.prompts.size()) * request.fields.n;
   if (num_choices > limits.max_choices) {
-    return Error{ErrorCode::kTooLarge,
-                 fmt::format("{} prompts with 'n' {} make {} choices; at most {} are allowed in one request",
-                             request.prompts.size(), request.fields.n, num_choices, limits.max_choices),
-                 "n"};
+    return bad_field("n", fmt::format("{} prompts with 'n' {} make {} choices; at most {} are allowed in one request",
+                                      request.prompts.size(), request.fields.n, num_choices, limits.max_choices));
   }
   return request;
 }

@@ -1,5 +1,5 @@
-// From the bytes of a request's body to a typed request: pure, no sockets, no model. Whatever the bytes, the answer is a
-// request or an Error whose `where` names the field ("messages/0/role"; empty for the whole body).
+// From the bytes of a request's body to a typed request: pure, no sockets, no model. Whatever the bytes, the answer is
+// a request or an Error whose `where` names the field ("messages/0/role"; empty for the whole body).
 #pragma once
 
 #include <cstdint>
@@ -29,8 +29,8 @@ struct RequestLimits {
 // Text still to be tokenised, or tokens as the client gives them.
 using Prompt = std::variant<std::string, std::vector<TokenId>>;
 
-// What completions and chat have in common. An empty optional: the client is silent, and a default applies that only the
-// model knows.
+// What completions and chat have in common. An empty optional: the client is silent, and a default applies that only
+// the model knows.
 struct GenerationFields {
   std::string model;  // empty = silent
   int64_t n = 1;
@@ -63,7 +63,7 @@ struct GenerationFields {
 
   std::string cache_salt;
   int64_t priority = 0;
-  std::string request_id;  // empty = silent
+  std::string request_id;                         // empty = silent
   std::optional<int64_t> truncate_prompt_tokens;  // the last so many are kept; -1 = as many as fit
   std::optional<bool> add_special_tokens;
   std::vector<std::string> ignored;  // fields that nobody here knows, for the log

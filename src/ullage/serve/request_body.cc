@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "ullage/serve/utf8.h"
+
 namespace ullage::serve {
 namespace {
 
@@ -28,9 +30,9 @@ Result<void> check_members(std::string_view body, const RequestLimits& limits) {
     } else if ((c == ']' || c == '}') && !members.empty()) {
       members.pop_back();
     } else if (c == ':' && !members.empty() && ++members.back() > limits.max_members) {
-      return Error{
-          ErrorCode::kTooLarge,
-          fmt::format("a JSON object in the body has more than {} members (byte {})", limits.max_members, i), ""};
+      return Error{ErrorCode::kTooLarge,
+                   fmt::format("a JSON object in the body has more than {} members (byte {})", limits.max_members, i),
+                   ""};
     }
   }
   return {};
@@ -87,34 +89,6 @@ const char* type_name(const Json& value) {
     default:
       return "something else";
   }
-}
-
-bool is_valid_utf8(std::string_view text) {
-  const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
-  const auto is_tail = [&](size_t i) { return i < text.size() && (byte(i) & 0xC0) == 0x80; };
-  size_t i = 0;
-  while (i < text.size()) {
-    const unsigned char c = byte(i);
-    if (c < 0x80) {
-      ++i;
-    } else if (c >= 0xC2 && c <= 0xDF) {
-      if (!is_tail(i + 1)) return false;
-      i += 2;
-    } else if (c >= 0xE0 && c <= 0xEF) {
-      if (!is_tail(i + 1) || !is_tail(i + 2)) return false;
-      if (c == 0xE0 && byte(i + 1) < 0xA0) return false;
-      if (c == 0xED && byte(i + 1) > 0x9F) return false;
-      i += 3;
-    } else if (c >= 0xF0 && c <= 0xF4) {
-      if (!is_tail(i + 1) || !is_tail(i + 2) || !is_tail(i + 3)) return false;
-      if (c == 0xF0 && byte(i + 1) < 0x90) return false;
-      if (c == 0xF4 && byte(i + 1) > 0x8F) return false;
-      i += 4;
-    } else {
-      return false;
-    }
-  }
-  return true;
 }
 
 Result<Json> parse_request_body(std::string_view body, const RequestLimits& limits) {

@@ -39,7 +39,4 @@ const Json* find_member(const Json& object, const char* key);
 // "a string", "an integer", ...: how errors call a value's type.
 const char* type_name(const Json& value);
 
-// True when `text` is well-formed UTF-8 (no surrogates, no overlong forms, at most U+10FFFF).
-bool is_valid_utf8(std::string_view text);
-
 }  // namespace ullage::serve

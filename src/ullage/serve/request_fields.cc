@@ -144,9 +144,9 @@ bool contains(const List& list, std::string_view key) {
 std::vector<std::string> list_unknown(const Json& body) {
   std::vector<std::string> unknown;
   for (const auto& [key, value] : body.items()) {
-    const bool is_refusable = key == "tool_choice" || key == "function_call" || key == "response_format" ||
-                              key == "modalities" ||
-                              std::any_of(kRefused.begin(), kRefused.end(), [&](const Refused& r) { return key == r.key; });
+    const bool is_refusable =
+        key == "tool_choice" || key == "function_call" || key == "response_format" || key == "modalities" ||
+        std::any_of(kRefused.begin(), kRefused.end(), [&](const Refused& r) { return key == r.key; });
     if (is_refusable || value.is_null() || contains(kRead, key) || contains(kHarmless, key)) continue;
     constexpr size_t kMaxListed = 16;
     constexpr size_t kMaxNameBytes = 64;
@@ -163,13 +163,13 @@ Result<std::vector<std::string>> read_stop(const Json& body, const RequestLimits
     stops.push_back(value->get<std::string>());
   } else if (value->is_array()) {
     if (static_cast<int64_t>(value->size()) > limits.max_stop_strings) {
-      return bad_field("stop", fmt::format("'stop' must hold at most {} strings, found {}", limits.max_stop_strings,
-                                           value->size()));
+      return bad_field(
+          "stop", fmt::format("'stop' must hold at most {} strings, found {}", limits.max_stop_strings, value->size()));
     }
     for (const Json& item : *value) {
       if (!item.is_string()) {
-        return bad_field("stop", fmt::format("'stop' must be a string or an array of strings, found {} in it",
-                                             type_name(item)));
+        return bad_field(
+            "stop", fmt::format("'stop' must be a string or an array of strings, found {} in it", type_name(item)));
       }
       stops.push_back(item.get<std::string>());
     }
@@ -188,8 +188,8 @@ Result<std::vector<std::pair<TokenId, float>>> read_logit_bias(const Json& body)
   const Json* value = find_member(body, "logit_bias");
   if (value == nullptr) return bias;
   if (!value->is_object()) {
-    return bad_field("logit_bias",
-                     fmt::format("'logit_bias' must be an object from token id to number, found {}", type_name(*value)));
+    return bad_field("logit_bias", fmt::format("'logit_bias' must be an object from token id to number, found {}",
+                                               type_name(*value)));
   }
   for (const auto& [key, item] : value->items()) {
     TokenId token = -1;
@@ -213,7 +213,8 @@ Result<void> read_stream_options(const Json& body, GenerationFields& fields) {
   const Json* options = find_member(body, "stream_options");
   if (options == nullptr) return {};
   if (!options->is_object()) {
-    return bad_field("stream_options", fmt::format("'stream_options' must be an object, found {}", type_name(*options)));
+    return bad_field("stream_options",
+                     fmt::format("'stream_options' must be an object, found {}", type_name(*options)));
   }
   if (!fields.stream) return bad_field("stream_options", "'stream_options' needs 'stream': true");
   ULLAGE_TRY(const auto include, read_bool(*options, "include_usage"));

@@ -9,8 +9,8 @@
 
 namespace ullage::serve {
 
-// Reads everything but prompt, messages, logprobs and what is the one API's alone. Refuses by name what is known and not
-// offered, and lists what is unknown in `ignored`.
+// Reads everything but prompt, messages, logprobs and what is the one API's alone. Refuses by name what is known and
+// not offered, and lists what is unknown in `ignored`.
 Result<GenerationFields> read_generation_fields(const Json& body, const RequestLimits& limits);
 
 // The "messages" of a chat: roles system, developer, user, assistant; content a string, null (assistant) or text parts.

@@ -57,8 +57,8 @@ Result<std::string> read_content(const Json& message, std::string_view role, con
 
 Result<text::ChatMessage> read_message(const Json& message, const std::string& where) {
   if (!message.is_object()) {
-    return bad_field(where, fmt::format("'{}' must be an object with 'role' and 'content', found {}", where,
-                                        type_name(message)));
+    return bad_field(
+        where, fmt::format("'{}' must be an object with 'role' and 'content', found {}", where, type_name(message)));
   }
   const Json* role = find_member(message, "role");
   if (role == nullptr || !role->is_string()) {

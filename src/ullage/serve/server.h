@@ -23,8 +23,7 @@
 #include "ullage/base/units.h"
 #include "ullage/engine/engine.h"
 #include "ullage/engine/engine_thread.h"
-#include "ullage/model/checkpoint.h"
-#include "ullage/text/chat_template.h"
+#include "ullage/serve/model_info.h"
 #include "ullage/text/tokenizer.h"
 
 namespace ullage::serve {
@@ -62,27 +61,6 @@ struct ServerOptions {
   std::string version = "0.1.0";                // GET /version
   LogHook log;                                  // called from any thread; empty = silent
   ServerLimits limits;
-};
-
-// Bytes of one memory role, for /metrics ("weights", "kv_pool", "workspace", ...).
-struct MemoryRole {
-  std::string role;
-  int64_t bytes = 0;
-};
-
-// What the server says of the one model that it serves. Plain data, fixed while the server lives.
-struct ModelInfo {
-  std::vector<std::string>
-      names;                     // at least one; the first is the id in answers, all are accepted (--served-model-name)
-  std::string root;              // the model's directory or file: clients load their tokenizer from it
-  int64_t max_model_len = 0;     // tokens, prompt and output together
-  engine::EngineOptions engine;  // pool geometry, for limits and /metrics
-  model::GenerationDefaults generation;  // sampling where a request is silent; eos_token_ids end requests
-  // The template, or the Error that a chat request gets (no template, none that fits).
-  Result<text::ChatTemplate> chat_template = Error{ErrorCode::kUnsupported, "the model has no chat template", ""};
-  std::string device_kind = "CPU";      // in the steady log line
-  std::string kv_cache_dtype = "auto";  // label of vllm:cache_config_info
-  std::vector<MemoryRole> memory;
 };
 
 // Owns its io thread, its worker threads and its connections. Tokenizer and clock outlive it; the clock is the
