@@ -19,18 +19,21 @@ namespace ullage::engine {
 class DecisionLog;
 
 struct EngineOptions {
-  int64_t block_size = 16;               // tokens
-  int64_t num_blocks = 0;                // the pool, the null block included; >= 2
-  int64_t max_model_len = 0;             // tokens, prompt and output together; >= 2
-  int64_t max_num_seqs = 128;            // requests in a step
-  int64_t max_num_batched_tokens = 2048; // tokens in a step
-  int64_t max_queue_len = 1024;          // waiting requests; one more is kUnavailable
+  int64_t block_size = 16;                // tokens
+  int64_t num_blocks = 0;                 // the pool, the null block included; >= 2
+  int64_t max_model_len = 0;              // tokens, prompt and output together; >= 2
+  int64_t max_num_seqs = 128;             // requests in a step
+  int64_t max_num_batched_tokens = 2048;  // tokens in a step
+  int64_t max_queue_len = 1024;           // waiting requests; one more is kUnavailable
   bool enable_prefix_caching = true;
   bool enable_chunked_prefill = true;
   bool enable_partial_prefix_hits = false;  // reuse part of a block by copying it; false = whole blocks, as vLLM
-  bool is_priority_policy = false;       // false = first come, first served
-  bool is_paranoid = false;              // check every invariant after every step (tests, --paranoid)
+  bool is_priority_policy = false;          // false = first come, first served
+  bool is_paranoid = false;                 // check every invariant after every step (tests, --paranoid)
 };
+
+// The first option that is out of range, and the range.
+Result<void> validate(const EngineOptions& options);
 
 // Receives each step's events, in order, on the engine's thread. Must not block for long nor call the engine.
 class EventSink {
@@ -42,6 +45,7 @@ class EventSink {
 // One owner thread. Neither executor, clock nor sinks are owned; they outlive the engine.
 class Engine {
  public:
+  // REQUIRES: validate(options).
   Engine(const EngineOptions& options, Executor& executor, Clock& clock);
   ~Engine();
   Engine(const Engine&) = delete;
@@ -66,8 +70,8 @@ class Engine {
   bool has_work() const;
   int64_t num_running() const;
   int64_t num_waiting() const;
-  int64_t num_free_blocks() const;   // free or cached-idle
-  int64_t num_usable_blocks() const; // num_blocks without the null block
+  int64_t num_free_blocks() const;    // free or cached-idle
+  int64_t num_usable_blocks() const;  // num_blocks without the null block
   // Forgets every cached prefix; false while any block is in use.
   bool reset_prefix_cache();
 
