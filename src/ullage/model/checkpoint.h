@@ -22,21 +22,21 @@ enum class TensorRole : uint8_t {
   kOutputHead,      // [vocab_size, hidden_size]; absent when tied
   kRopeFactors,     // [rotary_dim / 2] divisors of the frequencies (GGUF rope_freqs.weight); usually absent
   // once a layer
-  kAttentionNorm,   // [hidden_size]
-  kQuery,           // [num_heads * head_dim, hidden_size]
-  kKey,             // [num_kv_heads * head_dim, hidden_size]
-  kValue,           // [num_kv_heads * head_dim, hidden_size]
-  kQueryBias,       // [num_heads * head_dim]
+  kAttentionNorm,  // [hidden_size]
+  kQuery,          // [num_heads * head_dim, hidden_size]
+  kKey,            // [num_kv_heads * head_dim, hidden_size]
+  kValue,          // [num_kv_heads * head_dim, hidden_size]
+  kQueryBias,      // [num_heads * head_dim]
   kKeyBias,
   kValueBias,
-  kQueryNorm,       // [head_dim]
-  kKeyNorm,         // [head_dim]
-  kAttentionOutput, // [hidden_size, num_heads * head_dim]
+  kQueryNorm,        // [head_dim]
+  kKeyNorm,          // [head_dim]
+  kAttentionOutput,  // [hidden_size, num_heads * head_dim]
   kAttentionOutputBias,
-  kFfnNorm,         // [hidden_size]
-  kFfnGate,         // [intermediate_size, hidden_size]
-  kFfnUp,           // [intermediate_size, hidden_size]
-  kFfnDown,         // [hidden_size, intermediate_size]
+  kFfnNorm,  // [hidden_size]
+  kFfnGate,  // [intermediate_size, hidden_size]
+  kFfnUp,    // [intermediate_size, hidden_size]
+  kFfnDown,  // [hidden_size, intermediate_size]
 };
 
 // A tensor's bytes as stored, row-major. The data lives as long as the Checkpoint, and may be unaligned.
@@ -62,7 +62,8 @@ class Checkpoint {
  public:
   // `path`: a .gguf file, a directory with config.json and *.safetensors, or a name ("Qwen/Qwen3-0.6B") found in the
   // Hugging Face cache directory (HF_HUB_CACHE, HF_HOME, ~/.cache/huggingface; `hf_cache_dir` overrides).
-  // Checks every needed tensor's presence, dtype and shape against the ModelShape; an Error names the first that is off.
+  // Checks every needed tensor's presence, dtype and shape against the ModelShape; an Error names the first that is
+  // off.
   static Result<Checkpoint> open(const std::string& path, const std::string& hf_cache_dir = "");
   Checkpoint(Checkpoint&&) noexcept;
   Checkpoint& operator=(Checkpoint&&) noexcept;

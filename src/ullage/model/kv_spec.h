@@ -10,7 +10,7 @@ namespace ullage::model {
 // Keys and values of every past token.
 struct FullAttentionKv {
   int64_t num_kv_heads = 0;
-  int64_t key_dim = 0;    // elements a head and token
+  int64_t key_dim = 0;  // elements a head and token
   int64_t value_dim = 0;
   friend bool operator==(const FullAttentionKv&, const FullAttentionKv&) = default;
 };
@@ -46,7 +46,6 @@ struct NoKv {
   friend bool operator==(const NoKv&, const NoKv&) = default;
 };
 
-using KvSpec =
-    std::variant<FullAttentionKv, LatentKv, SlidingWindowKv, ChunkedLocalKv, RecurrentState, SharedKv, NoKv>;
+using KvSpec = std::variant<FullAttentionKv, LatentKv, SlidingWindowKv, ChunkedLocalKv, RecurrentState, SharedKv, NoKv>;
 
 }  // namespace ullage::model

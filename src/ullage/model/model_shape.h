@@ -20,7 +20,8 @@ enum class RopePairing : uint8_t {
 
 enum class RopeScaling : uint8_t { kNone, kLinear, kLlama3, kYarn };
 
-// Rotary position embedding. Su et al. 2021; the scalings as Hugging Face transformers' modeling_rope_utils defines them.
+// Rotary position embedding. Su et al. 2021; the scalings as Hugging Face transformers' modeling_rope_utils defines
+// them.
 struct Rope {
   double theta = 10000.0;
   int64_t rotary_dim = 0;  // elements of a head that turn; head_dim unless partial
@@ -45,9 +46,9 @@ struct Attention {
   Rope rope;
   bool has_qkv_bias = false;
   bool has_output_bias = false;
-  bool has_qk_norm = false;   // RMS norm of each head of Q and K before the rotation (Qwen3)
-  int64_t sliding_window = 0; // 0 = full
-  double scale = 0.0;         // of the dot products; 0 = 1/sqrt(head_dim)
+  bool has_qk_norm = false;    // RMS norm of each head of Q and K before the rotation (Qwen3)
+  int64_t sliding_window = 0;  // 0 = full
+  double scale = 0.0;          // of the dot products; 0 = 1/sqrt(head_dim)
 };
 
 struct DenseFfn {  // gated: down(silu(gate(x)) * up(x))
