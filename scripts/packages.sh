@@ -12,7 +12,7 @@ packages_model=(python3 python3-pip)
 # What ./test needs besides: test libraries, the second compiler (fuzzers, WebAssembly, lints), Python for clients.
 packages_test=(
   libgtest-dev librapidcheck-dev libbenchmark-dev ccache curl git
-  python3 python3-pip python3-venv
+  python3 python3-pip python3-venv nodejs
   clang-19 clang-format-19 clang-tidy-19 lld-19 libclang-rt-19-dev
   libc++-19-dev-wasm32 libc++abi-19-dev-wasm32 libclang-rt-19-dev-wasm32 wasi-libc
 )
