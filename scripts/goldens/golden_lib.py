@@ -1,19 +1,10 @@
-"""What the golden makers share: loading with transformers in fp32, greedy decoding, and the file's form.
-
-golden.json: {
-  "generated_by": versions, "model": text,
-  "reference_error": largest |fp32 - fp64| over the listed logits: how far the reference is itself from the real numbers,
-  "prompts": [{
-     "prompt": token ids, "greedy": token ids,
-     "gaps": the largest logit minus the second at each greedy token (a small one is a near tie),
-     "logits": [{"index": k, "values": [vocab_size]}]: the logits that gave greedy[k] }] }
-"""
-
-import json
+"""What the golden makers with transformers share: loading in fp32, greedy decoding, and checks of the oracle itself."""
 
 import numpy as np
 import torch
 import transformers
+
+from golden_form import write  # noqa: F401 (part of what the makers use)
 
 
 def load(path, **more):
@@ -71,24 +62,6 @@ def make_golden(model, prompts, num_tokens, logit_indices):
             golden["reference_error"] = max(golden["reference_error"], error)
     golden["reference_error"] = float(f"{golden['reference_error']:.3g}")
     return golden
-
-
-def write(path, golden):
-    """One line a list, so that a diff shows what moved."""
-    def row(value):
-        return json.dumps(value, separators=(",", ":"))
-
-    lines = ["{"]
-    head = {k: v for k, v in golden.items() if k != "prompts"}
-    lines += [f' {json.dumps(k)}: {row(v)},' for k, v in head.items()]
-    lines.append(' "prompts": [')
-    for i, p in enumerate(golden["prompts"]):
-        items = [f'   {json.dumps(k)}: {row(v)}' for k, v in p.items() if k != "logits"]
-        if "logits" in p:
-            items.append('   "logits": [\n' + ",\n".join(f"    {row(r)}" for r in p["logits"]) + "\n   ]")
-        lines.append("  {\n" + ",\n".join(items) + ("\n  }," if i + 1 < len(golden["prompts"]) else "\n  }"))
-    lines += [" ]", "}"]
-    path.write_text("\n".join(lines) + "\n")
 
 
 def summary(golden):
