@@ -138,6 +138,13 @@ bool Engine::finish(RequestId id, sched::FinishReason reason) {
   return true;
 }
 
+void Engine::cancel_all() {
+  std::vector<RequestId> ids;
+  state_->scheduler.running_ids(ids);
+  state_->scheduler.waiting_ids(ids);
+  for (const RequestId id : ids) cancel(id);
+}
+
 Result<bool> Engine::step() {
   State& s = *state_;
   if (s.failure) return *s.failure;

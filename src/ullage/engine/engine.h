@@ -63,6 +63,8 @@ class Engine {
   // `finish` is for the caller's own end (a stop string; FinishedEvent), `cancel` for a lost client (CancelledEvent).
   bool cancel(RequestId id);
   bool finish(RequestId id, sched::FinishReason reason);
+  // Cancels every live request, running ones first; what is cached stays.
+  void cancel_all();
   // Runs one step. False when there is nothing to do. After an executor's Error every live request has been cancelled,
   // and the Error is returned from this and every later call.
   Result<bool> step();

@@ -11,7 +11,8 @@
 
 namespace ullage::engine {
 
-// The public functions may be called from any thread. The sinks were added to the engine before.
+// The public functions may be called from any thread, stop() and drain() not from the engine's own (a sink, a posted
+// call). The sinks were added to the engine before.
 class EngineThread {
  public:
   // Starts the thread; the engine belongs to it until stop() returns. `max_commands`: commands that may wait.
@@ -25,7 +26,8 @@ class EngineThread {
   void cancel(RequestId id);
   void finish(RequestId id, sched::FinishReason reason);
   // Runs `call` on the engine's thread between steps (snapshots for /metrics or debug routes).
-  void post(std::function<void(Engine&)> call);
+  // False after stop(): the call is dropped.
+  bool post(std::function<void(Engine&)> call);
 
   // Takes no new requests; returns true once none is live, false at the timeout.
   bool drain(Nanos timeout);
@@ -35,6 +37,7 @@ class EngineThread {
   bool has_failed() const;
   std::string failure() const;
   // Nanoseconds since the last step ended or the thread last looked for work; a stuck executor makes it grow.
+  // 0 while the thread waits with nothing to do.
   Nanos since_heartbeat() const;
 
  private:
