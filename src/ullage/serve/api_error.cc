@@ -65,4 +65,15 @@ std::string format_error(const ApiError& error) {
   return out;
 }
 
+HttpResponse make_error_response(const ApiError& error) {
+  HttpResponse response;
+  response.status = error.status;
+  response.body = format_error(error);
+  if (error.retry_after_seconds > 0) {
+    response.headers.emplace_back("retry-after", std::to_string(error.retry_after_seconds));
+  }
+  if (error.status == 401) response.headers.emplace_back("www-authenticate", "Bearer");
+  return response;
+}
+
 }  // namespace ullage::serve

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "ullage/base/result.h"
+#include "ullage/serve/http_types.h"
 
 namespace ullage::serve {
 
@@ -21,5 +22,6 @@ struct ApiError {
 ApiError to_api_error(const Error& error);
 // The body.
 std::string format_error(const ApiError& error);
+HttpResponse make_error_response(const ApiError& error);
 
 }  // namespace ullage::serve
