@@ -5,6 +5,7 @@
 // to be taken), blocks with one go right, so that the list is least recently used first.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 

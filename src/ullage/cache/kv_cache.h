@@ -112,7 +112,8 @@ class KvCache {
   int64_t block_size() const { return options_.block_size; }
   // Used share of the usable blocks, in [0, 1].
   double usage() const;
-  // Leading blocks of the request that every request with blocks has, too (vLLM's num_common_prefix_blocks).
+  // Leading blocks of the request that every request with blocks has, too (vLLM's num_common_prefix_blocks); 0 without
+  // prefix caching.
   int64_t num_common_prefix_blocks(CacheHandle request) const;
   const BlockPool& pool() const { return pool_; }
   const PrefixIndex& index() const { return index_; }
@@ -134,6 +135,8 @@ class KvCache {
   void extend_keys(Request& request, std::span<const TokenId> tokens, int64_t num_blocks);
   void store_full_blocks(Request& request, std::span<const TokenId> tokens, int64_t num_tokens);
   BlockId take_block();
+  bool is_indexed(BlockId block) const;
+  void release(BlockId block);
   void evict_key(BlockId block);
 
   KvCacheOptions options_;
@@ -144,6 +147,7 @@ class KvCache {
   int64_t num_tables_ = 0;  // requests that have blocks
   std::vector<BlockId> hit_blocks_;
   std::vector<PartialCopy> copies_;
+  std::vector<BlockId> copy_destinations_;  // scratch
   std::vector<CacheEvent> events_;
 };
 

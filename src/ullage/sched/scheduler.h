@@ -85,6 +85,8 @@ class Scheduler {
   // In queue order; appended. For logs, debug routes and tests.
   void running_ids(std::vector<RequestId>& ids) const;
   void waiting_ids(std::vector<RequestId>& ids) const;
+  // Leading blocks of a live request that every request with blocks has, too.
+  int64_t num_common_prefix_blocks(RequestId id) const;
   const SchedulerOptions& options() const;
   const cache::KvCache& kv_cache() const;
 
