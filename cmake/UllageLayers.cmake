@@ -46,13 +46,14 @@ endif()
 # The rest needs this machine: threads, sockets, SIMD.
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(PCRE2 REQUIRED IMPORTED_TARGET libpcre2-8)
+pkg_check_modules(UTF8PROC REQUIRED IMPORTED_TARGET libutf8proc)
 find_package(Boost 1.81 REQUIRED)
 find_package(prometheus-cpp REQUIRED)
 find_package(spdlog REQUIRED)
 find_package(CLI11 REQUIRED)
 
 ullage_layer(cpu ullage::engine)
-ullage_layer(text ullage::model PkgConfig::PCRE2)
+ullage_layer(text ullage::model PkgConfig::PCRE2 PkgConfig::UTF8PROC)
 ullage_layer(serve ullage::api ullage::text Boost::headers prometheus-cpp::core spdlog::spdlog)
 ullage_layer(cli ullage::serve ullage::cpu CLI11::CLI11)
 

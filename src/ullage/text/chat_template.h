@@ -14,7 +14,7 @@ namespace ullage::text {
 enum class ChatFormat { kChatMl, kLlama2, kLlama3, kMistral, kGemma };
 
 struct ChatMessage {
-  std::string role;     // "system", "user", "assistant" ("developer" is read as system)
+  std::string role;  // "system", "user", "assistant" ("developer" is read as system)
   std::string content;
 };
 
@@ -34,7 +34,8 @@ class ChatTemplate {
 
   ChatFormat format() const { return format_; }
   const char* name() const;
-  // kInvalidArgument when the messages do not fit the format (unknown role, roles that do not alternate where they must).
+  // kInvalidArgument when the messages do not fit the format (unknown role, roles that do not alternate where they
+  // must).
   Result<ChatPrompt> render(std::span<const ChatMessage> messages, bool add_generation_prompt) const;
 
  private:

@@ -25,8 +25,8 @@ struct TextRange {
 
 struct EncodeOptions {
   bool add_special_tokens = true;  // BOS (and EOS) as the model's tokenizer adds them
-  // Where special tokens written out in the text ("<|im_end|>") become that token: everywhere, or only wholly inside the
-  // given ranges (a chat template's own text, so that a user's message cannot end its own turn).
+  // Where special tokens written out in the text ("<|im_end|>") become that token: everywhere, or only wholly inside
+  // the given ranges (a chat template's own text, so that a user's message cannot end its own turn).
   bool parse_special_everywhere = true;
   std::span<const TextRange> special_ranges = {};
 };
