@@ -20,7 +20,8 @@ packages_test=(
 # missing_packages NAME...: prints those that are not installed, one a line. One dpkg-query for all: about 10 ms.
 missing_packages() {
   local installed
-  installed=" $(dpkg-query -W -f '${db:Status-Abbrev} ${Package}\n' "$@" 2>/dev/null |
+  # dpkg-query fails when it does not know one of them, and still tells of the others.
+  installed=" $({ dpkg-query -W -f '${db:Status-Abbrev} ${Package}\n' "$@" 2>/dev/null || true; } |
     awk '$1 == "ii" { printf "%s ", $2 }')"
   local name
   for name in "$@"; do
