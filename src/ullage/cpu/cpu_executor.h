@@ -3,9 +3,12 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "ullage/base/result.h"
+#include "ullage/base/units.h"
+#include "ullage/cpu/kernels.h"
 #include "ullage/engine/executor.h"
 #include "ullage/model/checkpoint.h"
 
@@ -18,7 +21,8 @@ struct CpuOptions {
   int64_t num_blocks = 0;                     // the null block included
   int64_t max_num_batched_tokens = 2048;      // tokens in a step: sizes the workspace
   int64_t max_num_seqs = 128;
-  int64_t max_model_len = 0;
+  int64_t max_model_len = 0;                  // positions a request may have; 0 = the model's
+  Isa isa = Isa::kAuto;                       // instruction set of the kernels
 };
 
 // Bytes that the executor allocated, by role; the roles sum to what it allocated (invariant 8).
