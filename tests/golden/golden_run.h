@@ -171,9 +171,9 @@ struct Comparison {
   std::vector<std::string> wrong;  // tokens that differ and should not
 };
 
-// Generates as many tokens as the golden has and compares each, and the logits that the golden lists. A token may differ
-// where the golden's two largest logits are within 2 * bound of each other (each may be off by the bound): it is listed,
-// and the run goes on from the golden's own tokens.
+// Generates as many tokens as the golden has and compares each, and the logits that the golden lists. A token may
+// differ where the golden's two largest logits are within 2 * bound of each other (each may be off by the bound): it is
+// listed, and the run goes on from the golden's own tokens.
 inline void compare(ModelUnderTest& model, const GoldenPrompt& golden, double bound, const std::string& name,
                     Comparison& c) {
   int64_t done = 0;

@@ -1,5 +1,6 @@
 // The default model, SmolLM2-135M-Instruct Q4_1, against what transformers computes from the same GGUF in fp32
-// (scripts/goldens/make_smollm2_golden.py): 20 prompts of 64 greedy tokens, the largest logits at each, and two whole rows.
+// (scripts/goldens/make_smollm2_golden.py): 20 prompts of 64 greedy tokens, the largest logits at each, and two whole
+// rows.
 //
 // The bound is 4 times the reference's own error, as in model_tiny_test.cc.
 #include <cstdlib>
@@ -19,7 +20,8 @@ std::string model_path() {
   if (const char* path = std::getenv("ULLAGE_TEST_SMOLLM2"); path != nullptr && *path != '\0') return path;
   const char* cache = std::getenv("XDG_CACHE_HOME");
   const char* home = std::getenv("HOME");
-  const std::string base = cache != nullptr && *cache != '\0' ? cache : std::string(home != nullptr ? home : "") + "/.cache";
+  const std::string base =
+      cache != nullptr && *cache != '\0' ? cache : std::string(home != nullptr ? home : "") + "/.cache";
   return base + "/ullage/models/SmolLM2-135M-Instruct-Q4_1.gguf";
 }
 

@@ -1,7 +1,8 @@
-// The bundled model tells the stories that an independent fp64 forward pass tells (scripts/goldens/make_stories_golden.py).
+// The bundled model tells the stories that an independent fp64 forward pass tells
+// (scripts/goldens/make_stories_golden.py).
 //
-// The bound of a logit's difference is 4 times what fp32 costs the reference's own forward pass, as the golden says (for the
-// reason, see model_tiny_test.cc).
+// The bound of a logit's difference is 4 times what fp32 costs the reference's own forward pass, as the golden says
+// (for the reason, see model_tiny_test.cc).
 #include <string>
 
 #include <gtest/gtest.h>

@@ -1,10 +1,10 @@
-// Every tiny checkpoint in tests/data/models, Hugging Face directory or GGUF, against what transformers computed from it in
-// fp32 (scripts/goldens/make_tiny_models.py, make_tiny_ggufs.py): greedy tokens and logits.
+// Every tiny checkpoint in tests/data/models, Hugging Face directory or GGUF, against what transformers computed from
+// it in fp32 (scripts/goldens/make_tiny_models.py, make_tiny_ggufs.py): greedy tokens and logits.
 //
 // The bound of a logit's difference is 4 times the reference's own error, which the golden carries: it is the largest
-// difference between transformers' fp32 logits and the same forward pass in fp64. Ours is another fp32 evaluation of the same
-// sums in another order, so its error is of the same kind and size; 4 leaves room for an unlucky order, and is still 1,000
-// times less than what a wrong formula gives (a rotation left unscaled, a bias forgotten: tenths and more).
+// difference between transformers' fp32 logits and the same forward pass in fp64. Ours is another fp32 evaluation of
+// the same sums in another order, so its error is of the same kind and size; 4 leaves room for an unlucky order, and is
+// still 1,000 times less than what a wrong formula gives (a rotation left unscaled, a bias forgotten: tenths and more).
 #include <string>
 
 #include <gtest/gtest.h>
