@@ -1,5 +1,5 @@
-// What happened, as values. Everything that reports (statistics, Prometheus, SSE, lab, Perfetto, simulation report) reads
-// events and nothing else.
+// What happened, as values. Everything that reports (statistics, Prometheus, SSE, lab, Perfetto, simulation report)
+// reads events and nothing else.
 #pragma once
 
 #include <cstdint>
@@ -22,10 +22,10 @@ struct ArrivedEvent {
 struct RejectedEvent {  // never accepted: cannot fit, bad, or queue full
   Error error;
 };
-struct AdmittedEvent {  // left the waiting queue (again after a preemption)
+struct AdmittedEvent {            // left the waiting queue (again after a preemption)
   int64_t num_cached_tokens = 0;  // prompt tokens found in the prefix cache
   bool is_resumed = false;
-  int64_t num_queried_tokens = 0; // tokens looked up in the prefix cache
+  int64_t num_queried_tokens = 0;  // tokens looked up in the prefix cache
 };
 struct ChunkComputedEvent {
   int64_t first_position = 0;
@@ -72,8 +72,8 @@ struct StepEvent {  // after every step, last
 struct Event {
   Nanos time = 0;
   RequestId request;  // 0 for block and step events
-  std::variant<ArrivedEvent, RejectedEvent, AdmittedEvent, ChunkComputedEvent, TokenEvent, PreemptedEvent, FinishedEvent,
-               CancelledEvent, BlockStoredEvent, BlockEvictedEvent, StepEvent>
+  std::variant<ArrivedEvent, RejectedEvent, AdmittedEvent, ChunkComputedEvent, TokenEvent, PreemptedEvent,
+               FinishedEvent, CancelledEvent, BlockStoredEvent, BlockEvictedEvent, StepEvent>
       body;
 };
 

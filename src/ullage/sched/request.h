@@ -21,7 +21,7 @@ struct SamplingParams {
   double presence_penalty = 0.0;    // [-2, 2]; over output
   double frequency_penalty = 0.0;   // [-2, 2]; over output
   uint64_t seed = 0;                // always set: drawn at arrival when the client gives none
-  int32_t num_logprobs = -1;        // -1 = none; 0 = the sampled token's; n = also the n most likely (raw model logprobs)
+  int32_t num_logprobs = -1;  // -1 = none; 0 = the sampled token's; n = also the n most likely (raw model logprobs)
   std::vector<std::pair<TokenId, float>> logit_bias;
 
   friend bool operator==(const SamplingParams&, const SamplingParams&) = default;
@@ -39,7 +39,7 @@ struct StopParams {
 };
 
 struct RequestParams {
-  RequestId id;  // unique in the engine's life
+  RequestId id;                 // unique in the engine's life
   std::vector<TokenId> prompt;  // at least one token
   SamplingParams sampling;
   StopParams stop;
