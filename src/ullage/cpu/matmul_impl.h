@@ -87,6 +87,9 @@ ULLAGE_INLINE void put(const MatmulArgs& a, int64_t t, int64_t row, float dot) {
 
 // ---- one token: weights go from storage through registers into the sums.
 
+// Rows lie one after another, but a few are read at once, which hides the stream from the hardware's prefetcher.
+constexpr int64_t kRowsAhead = 8;
+
 template <class V, class Format, int R>
 void multiply_rows_once(const MatmulArgs& a, int64_t row) {
   using Vec = typename V::Vec;
@@ -98,8 +101,11 @@ void multiply_rows_once(const MatmulArgs& a, int64_t row) {
   Vec sums[R];
 #pragma GCC unroll 8
   for (int r = 0; r < R; ++r) sums[r] = V::zero();
+  const std::byte* ahead = w + kRowsAhead * stride;
   for (int64_t g = 0; g < groups; ++g) {
     const float* x = a.x + g * kGroup;
+    __builtin_prefetch(ahead + g * R * Format::kGroupBytes);
+    if constexpr (R * Format::kGroupBytes > 64) __builtin_prefetch(ahead + g * R * Format::kGroupBytes + 64);
 #pragma GCC unroll 8
     for (int r = 0; r < R; ++r) {
       Vec group[kVectors];

@@ -71,15 +71,16 @@ struct Avx2 {
     *first = _mm256_broadcastss_ps(pair);
     *second = _mm256_broadcastss_ps(_mm_movehdup_ps(pair));
   }
+  // 16 bytes: the low halves are numbers 0 to 15, the high halves 16 to 31.
   static void load_nibbles(const void* p, Vec* out) {
-    const __m128i bytes = load_bytes16(p);
-    const __m128i mask = _mm_set1_epi8(15);
-    const __m128i low = _mm_and_si128(bytes, mask);
-    const __m128i high = _mm_and_si128(_mm_srli_epi16(bytes, 4), mask);
-    out[0] = _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(low));
-    out[1] = _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_unpackhi_epi64(low, low)));
-    out[2] = _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(high));
-    out[3] = _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_unpackhi_epi64(high, high)));
+    const auto* bytes = static_cast<const unsigned char*>(p);
+    const __m256i first = _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(bytes)));
+    const __m256i second = _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(bytes + 8)));
+    const __m256i mask = _mm256_set1_epi32(15);
+    out[0] = _mm256_cvtepi32_ps(_mm256_and_si256(first, mask));
+    out[1] = _mm256_cvtepi32_ps(_mm256_and_si256(second, mask));
+    out[2] = _mm256_cvtepi32_ps(_mm256_srli_epi32(first, 4));
+    out[3] = _mm256_cvtepi32_ps(_mm256_srli_epi32(second, 4));
   }
 };
 

@@ -48,10 +48,9 @@ struct Avx512 {
     *second = set_f16(static_cast<const char*>(p) + 2);
   }
   static void load_nibbles(const void* p, Vec* out) {
-    const __m128i bytes = Avx2::load_bytes16(p);
-    const __m128i mask = _mm_set1_epi8(15);
-    out[0] = _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_and_si128(bytes, mask)));
-    out[1] = _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_and_si128(_mm_srli_epi16(bytes, 4), mask)));
+    const __m512i bytes = _mm512_cvtepu8_epi32(Avx2::load_bytes16(p));
+    out[0] = _mm512_cvtepi32_ps(_mm512_and_si512(bytes, _mm512_set1_epi32(15)));
+    out[1] = _mm512_cvtepi32_ps(_mm512_srli_epi32(bytes, 4));
   }
 };
 
