@@ -35,24 +35,25 @@ LAYER_NUMBER = {
     "plan": 6, "sim": 6, "cpu": 6, "text": 6, "observe": 7, "api": 8, "serve": 9, "cli": 10,
 }  # fmt: skip
 
-# First component (or whole name) of a third-party include: (folders, "any" file or ".cc" only).
+# First component (or whole name) of a third-party include: the folders that may include it.
 ALL = set(LAYERS)
 LIBRARIES = {
-    "fmt": (ALL, "any"),
-    "tl": ({"base"}, "any"),
-    "xxhash.h": ({"base"}, ".cc"),
-    "nlohmann": ({"base"}, "any"),  # base/json.h is the one reader and writer; the rule for it is below
-    "hwy": ({"cpu"}, "any"),
-    "pcre2.h": ({"text"}, ".cc"),
-    "boost": ({"serve"}, ".cc"),
-    "prometheus": ({"serve"}, ".cc"),
-    "spdlog": ({"serve", "cli"}, ".cc"),
-    "CLI": ({"cli"}, ".cc"),
+    "fmt": ALL,
+    "tl": {"base"},
+    "xxhash.h": {"base"},
+    "nlohmann": {"base"},  # base/json.h is the one reader and writer
+    "hwy": {"cpu"},
+    "pcre2.h": {"text"},
+    "utf8proc.h": {"text"},
+    "boost": {"serve"},
+    "prometheus": {"serve"},
+    "spdlog": {"serve", "cli"},
+    "CLI": {"cli"},
 }
-# Our own headers that are heavy: included from .cc files only.
-HEAVY_HEADERS = {"ullage/base/json.h"}
-# Private headers of a folder may include Boost and the like too when they say so by their name.
-PRIVATE_HEADER = re.compile(r"(_internal|-inl)\.h$")
+# A header that includes one of these, or another header that does, is heavy: it stays inside its folder, so that no other
+# layer pays for it. base/json.h is the one that .cc files of every layer may include.
+HEAVY_LIBRARIES = {"nlohmann", "boost", "prometheus", "spdlog", "CLI", "hwy"}
+JSON_HEADER = "ullage/base/json.h"
 
 STANDARD = set(
     """algorithm any array atomic barrier bit bitset cassert cctype cerrno cfenv cfloat charconv chrono cinttypes climits
@@ -68,7 +69,7 @@ PLATFORM = re.compile(
     r"^(sys/|linux/|netinet/|arpa/)|^(unistd|fcntl|signal|pthread|sched|poll|dirent|termios|errno|netdb|cpuid|"
     r"[a-z]*intrin|arm_neon|arm_sve)\.h$"
 )
-PLATFORM_FOLDERS = {"base", "hardware", "cpu", "serve", "cli"}
+PLATFORM_FOLDERS = {"base", "model", "hardware", "cpu", "serve", "cli"}  # the first three guard it for WebAssembly
 
 # What would make a decision depend on more than its arguments, by folder.
 CORE = {"model", "hardware", "memory", "cost", "cache", "sched", "engine", "plan", "sim", "observe", "api"}
@@ -106,7 +107,7 @@ def check_table():
                 yield f"check_includes.py: the table lets {folder} use {lower}, which is not lower"
 
 
-def why_not(folder, name, quoted, is_header):
+def why_not(folder, name, quoted, heavy_headers):
     """Why a file of `folder` may not include `name`; None when it may."""
     if quoted:
         if not name.startswith("ullage/"):
@@ -116,8 +117,8 @@ def why_not(folder, name, quoted, is_header):
             return f"{name}: {other}/ is no layer"
         if other != folder and other not in reachable(folder):
             return f"{name}: {folder}/ may include {', '.join(sorted(reachable(folder))) or 'nothing of ours'}, not {other}/"
-        if name in HEAVY_HEADERS and is_header:
-            return f"{name}: heavy, so it is included from .cc files only"
+        if other != folder and name in heavy_headers and name != JSON_HEADER:
+            return f"{name}: it includes {heavy_headers[name]}, so it stays inside {other}/"
         return None
     if name in FORBIDDEN and folder in FORBIDDEN[name]:
         return f"<{name}>: not in {folder}/ (see FORBIDDEN in this script for why)"
@@ -125,35 +126,54 @@ def why_not(folder, name, quoted, is_header):
         return None
     if PLATFORM.search(name):
         return None if folder in PLATFORM_FOLDERS else f"<{name}>: the operating system does not show in {folder}/"
-    library = LIBRARIES.get(name) or LIBRARIES.get(name.split("/")[0])
-    if library is None:
+    folders = LIBRARIES.get(name) or LIBRARIES.get(name.split("/")[0])
+    if folders is None:
         return f"<{name}>: unknown library; if it is to stay, add it to LIBRARIES here and to ARCHITECTURE.md"
-    folders, where = library
     if folder not in folders:
         return f"<{name}>: only in {', '.join(sorted(folders))}, not in {folder}/"
-    if where == ".cc" and is_header:
-        return f"<{name}>: heavy, so it is included from .cc files only"
     return None
+
+
+def includes_of(path):
+    """(line number, name, quoted) of each include of a file."""
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        found = INCLUDE.match(line)
+        if found:
+            yield number, found[2], found[1] == '"'
+
+
+def find_heavy(includes):
+    """Our headers that bring a heavy library along: header -> what it includes. `includes`: header -> names."""
+    heavy = {}
+    grows = True
+    while grows:
+        grows = False
+        for header, names in includes.items():
+            for name in names:
+                is_library = name.split("/")[0] in HEAVY_LIBRARIES and not name.endswith("_fwd.hpp")
+                if header not in heavy and (is_library or name in heavy):
+                    heavy[header] = name
+                    grows = True
+    return heavy
 
 
 def check(src):
     """Yields a line per violation under `src`, the folder that holds ullage/."""
     yield from check_table()
     root = src / "ullage"
-    for path in sorted(root.rglob("*")):
-        if path.suffix not in (".h", ".cc"):
-            continue
+    files = {path: list(includes_of(path)) for path in sorted(root.rglob("*")) if path.suffix in (".h", ".cc")}
+    heavy_headers = find_heavy(
+        {str(path.relative_to(src)): [name for _, name, _ in found] for path, found in files.items() if path.suffix == ".h"}
+    )
+    for path, found in files.items():
         folder = path.relative_to(root).parts[0]
         if folder not in LAYERS:
             yield f"{path}: {folder}/ is no layer; add it to the table in scripts/check_includes.py and ARCHITECTURE.md"
             continue
-        is_header = path.suffix == ".h" and not PRIVATE_HEADER.search(path.name)
-        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
-            found = INCLUDE.match(line)
-            if found:
-                reason = why_not(folder, found[2], found[1] == '"', is_header)
-                if reason:
-                    yield f"{path}:{number}: {reason}"
+        for number, name, quoted in found:
+            reason = why_not(folder, name, quoted, heavy_headers)
+            if reason:
+                yield f"{path}:{number}: {reason}"
 
 
 def main():

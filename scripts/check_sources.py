@@ -29,6 +29,17 @@ def without_comments_and_strings(line):
     return re.sub(r"//.*", "", line)
 
 
+def libm_call(code):
+    """The libm function that a line of code calls; None when there is none."""
+    for found in LIBM.finditer(code):
+        before = code[: found.start()].rstrip()
+        is_declaration = re.search(r"[\w>&*]$", before) and not before.endswith("return")
+        is_other = before.endswith((".", "->", "::")) or code[found.end() :].startswith("LogLevel")  # our log hook
+        if not is_declaration and not is_other:
+            return found[1]
+    return None
+
+
 def check_file(path, name):
     """Yields "name:line: reason" for one source file."""
     raw = path.read_bytes()
@@ -51,9 +62,8 @@ def check_file(path, name):
         code = without_comments_and_strings(line)
         if path.suffix == ".h" and re.search(r"\busing\s+namespace\b", code):
             yield f"{name}:{number}: using namespace in a header"
-        # Members (x.log(...)) and our own functions of another namespace are not libm's.
-        if in_core and (found := LIBM.search(code)) and not re.search(r"[.>:]" + re.escape(found[0]), code.replace("std::", "")):
-            yield f"{name}:{number}: {found[1]}() of libm differs in its last bit between platforms; use the one of base/"
+        if in_core and (name_of_function := libm_call(code)):
+            yield f"{name}:{number}: {name_of_function}() of libm differs in its last bit between platforms; use the one of base/"
 
 
 def check(root):

@@ -89,14 +89,25 @@ class LibrariesTest(TreeTest):
             self.assert_allowed(f"{folder}/a.cc", library)
             self.assert_refused("engine/a.cc", library, "only in", folder)
 
-    def test_heavy_libraries_stay_behind_a_cc(self):
-        self.assert_refused("serve/a.h", "<boost/asio.hpp>", ".cc files only")
-        self.assert_refused("cli/a.h", "<CLI/CLI.hpp>", ".cc files only")
+    def test_a_header_with_a_heavy_library_stays_inside_its_folder(self):
+        tree = {
+            "serve/connection.h": "#include <boost/asio.hpp>\n",
+            "serve/session.h": '#include "ullage/serve/connection.h"\n',
+            "serve/server.cc": '#include "ullage/serve/session.h"\n',
+        }
+        self.assertEqual(violations(tree), [])
+        found = violations({**tree, "cli/main.cc": '\n#include "ullage/serve/session.h"\n'})
+        self.assertEqual(len(found), 1, found)
+        self.assertIn("cli/main.cc:2: ullage/serve/session.h: it includes ullage/serve/connection.h", found[0])
 
-    def test_json_only_through_its_header_and_only_in_a_cc(self):
-        self.assert_allowed("model/a.cc", '"ullage/base/json.h"')
-        self.assert_allowed("serve/a.h", '"ullage/base/json_fwd.h"')
-        self.assert_refused("model/a.h", '"ullage/base/json.h"', ".cc files only")
+    def test_json_by_its_one_header(self):
+        json = {"base/json.h": "#include <nlohmann/json.hpp>\n", "base/json_fwd.h": "#include <nlohmann/json_fwd.hpp>\n"}
+        self.assertEqual(violations({**json, "model/a.cc": '#include "ullage/base/json.h"\n'}), [])
+        self.assertEqual(violations({**json, "api/a.h": '#include "ullage/base/json_fwd.h"\n',
+                                     "cli/a.cc": '#include "ullage/api/a.h"\n'}), [])  # fmt: skip
+        found = violations({**json, "model/a.h": '#include "ullage/base/json.h"\n',
+                            "engine/a.cc": '#include "ullage/model/a.h"\n'})  # fmt: skip
+        self.assertEqual(len(found), 1, found)
         self.assert_refused("model/a.cc", "<nlohmann/json.hpp>", "only in base")
 
     def test_an_unknown_library_is_refused(self):
