@@ -1,0 +1,260 @@
+#include "ullage/cli/engine_setup.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "ullage/base/log.h"
+#include "ullage/cli/recomputing_executor.h"
+#include "ullage/cpu/cpu_executor.h"
+#include "ullage/engine/statistics.h"
+#include "ullage/hardware/device.h"
+#include "ullage/memory/footprint.h"
+#include "ullage/memory/kv_layout.h"
+#include "ullage/sim/modelled_executor.h"
+
+namespace ullage::cli {
+namespace {
+
+// What the flags ask for, as numbers; 0 = not given.
+struct Wanted {
+  engine::EngineOptions options;
+  model::DType kv_dtype = model::DType::kBF16;
+  int64_t kv_cache_memory = 0;
+  int64_t num_blocks_override = 0;
+  bool is_auto_max_model_len = false;
+};
+
+Result<int64_t> count_in(const std::string& text, int64_t low, int64_t high, const char* flag) {
+  ULLAGE_TRY(const int64_t n, parse_count(text, flag));
+  if (n < low || n > high) {
+    return Error{ErrorCode::kInvalidArgument, fmt::format("is {}; give {} to {}", n, low, high), flag};
+  }
+  return n;
+}
+
+Result<int64_t> max_model_len(const EngineArgs& args, const model::ModelShape& shape) {
+  if (args.max_model_len == "auto" || args.max_model_len == "-1") return shape.max_position_embeddings;
+  ULLAGE_TRY(const int64_t length, count_in(args.max_model_len, 2, int64_t{1} << 30, "--max-model-len"));
+  if (length > shape.max_position_embeddings) {
+    return Error{ErrorCode::kTooLarge,
+                 fmt::format("is {}, but the model was made for at most {} positions; give that or less", length,
+                             shape.max_position_embeddings),
+                 "--max-model-len"};
+  }
+  return length;
+}
+
+Result<Wanted> read_flags(const EngineArgs& args, const model::ModelShape& shape) {
+  const bool is_cpu = args.executor == "cpu";
+  Wanted wanted;
+  engine::EngineOptions& options = wanted.options;
+  wanted.is_auto_max_model_len = args.max_model_len == "auto" || args.max_model_len == "-1";
+  ULLAGE_TRY(options.max_model_len, max_model_len(args, shape));
+  ULLAGE_TRY(options.block_size, count_in(args.block_size, 1, 1024, "--block-size"));
+  options.max_num_seqs = is_cpu ? 128 : 1024;
+  if (!args.max_num_seqs.empty()) {
+    ULLAGE_TRY(options.max_num_seqs, count_in(args.max_num_seqs, 1, 65536, "--max-num-seqs"));
+  }
+  options.max_num_batched_tokens = is_cpu ? 512 : 8192;
+  if (!args.max_num_batched_tokens.empty()) {
+    ULLAGE_TRY(options.max_num_batched_tokens,
+               count_in(args.max_num_batched_tokens, 1, int64_t{1} << 20, "--max-num-batched-tokens"));
+  } else if (!args.has_chunked_prefill) {
+    options.max_num_batched_tokens = std::max(options.max_num_batched_tokens, options.max_model_len);
+  }
+  ULLAGE_TRY(options.max_queue_len, count_in(args.max_queue_len, 1, int64_t{1} << 30, "--max-queue-len"));
+  options.enable_prefix_caching = args.has_prefix_caching;
+  options.enable_chunked_prefill = args.has_chunked_prefill;
+  options.enable_partial_prefix_hits = args.has_prefix_caching && args.prefix_match == "token";
+  options.is_priority_policy = args.scheduling_policy == "priority";
+  options.is_paranoid = args.is_paranoid;
+  if (args.kv_cache_dtype != "auto") {
+    ULLAGE_TRY(wanted.kv_dtype, model::parse_dtype(args.kv_cache_dtype, "--kv-cache-dtype"));
+  }
+  if (!args.value_cache_dtype.empty() && args.value_cache_dtype != args.kv_cache_dtype) {
+    return Error{ErrorCode::kUnsupported, "keys and values are stored alike; give --kv-cache-dtype once",
+                 "--cache-type-v"};
+  }
+  if (!args.kv_cache_memory.empty()) {
+    ULLAGE_TRY(const Bytes bytes, parse_bytes(args.kv_cache_memory, "--kv-cache-memory"));
+    wanted.kv_cache_memory = std::max<int64_t>(bytes.value, 1);
+  }
+  if (!args.num_blocks_override.empty()) {
+    ULLAGE_TRY(wanted.num_blocks_override,
+               count_in(args.num_blocks_override, 2, int64_t{1} << 31, "--num-gpu-blocks-override"));
+  }
+  return wanted;
+}
+
+// The least of the device's share, --kv-cache-memory, and what max_num_seqs requests of max_model_len can use; one
+// block more for the null block. Shortens max_model_len to the pool when it was left to us.
+Result<void> size_pool(Wanted& wanted, const memory::KvLayout& layout, Bytes share) {
+  engine::EngineOptions& options = wanted.options;
+  if (wanted.num_blocks_override > 0) {
+    options.num_blocks = wanted.num_blocks_override;
+  } else {
+    Bytes budget = share;
+    if (wanted.kv_cache_memory > 0) {
+      if (wanted.kv_cache_memory > share.value) {
+        log(LogLevel::kWarning, fmt::format("--kv-cache-memory {} is over the share of memory for the pool; using {}",
+                                            format_bytes(Bytes(wanted.kv_cache_memory)), format_bytes(share)));
+      }
+      budget = Bytes(std::min(share.value, wanted.kv_cache_memory));
+    }
+    const int64_t useful = options.max_num_seqs * memory::blocks_per_request(layout, options.max_model_len) + 1;
+    options.num_blocks = std::min(memory::num_blocks(layout, budget), useful);
+    if (options.num_blocks < 2) {
+      return Error{ErrorCode::kTooLarge,
+                   fmt::format("no room for a KV cache: {} hold {} blocks of {}, and 2 are the least; free memory or "
+                               "lower --block-size",
+                               format_bytes(budget), options.num_blocks, format_bytes(Bytes(layout.bytes_per_block))),
+                   "KV pool"};
+    }
+  }
+  const int64_t usable_tokens = (options.num_blocks - 1) * options.block_size;
+  if (usable_tokens >= options.max_model_len) return {};
+  if (!wanted.is_auto_max_model_len) {
+    return Error{
+        ErrorCode::kTooLarge,
+        fmt::format(
+            "one request of {} tokens needs {} of KV cache, the pool's {} blocks hold {} tokens; lower "
+            "--max-model-len or raise --kv-cache-memory",
+            options.max_model_len,
+            format_bytes(Bytes(layout.bytes_per_block) * memory::blocks_per_request(layout, options.max_model_len)),
+            options.num_blocks, usable_tokens),
+        "--max-model-len"};
+  }
+  if (usable_tokens < 2) {
+    return Error{ErrorCode::kTooLarge, "the pool holds less than two tokens; raise --kv-cache-memory", "KV pool"};
+  }
+  log(LogLevel::kWarning, fmt::format("max_model_len is {} rather than the model's {}: that is what the pool holds",
+                                      usable_tokens, options.max_model_len));
+  options.max_model_len = usable_tokens;
+  return {};
+}
+
+Result<void> make_cpu(const EngineArgs& args, const LoadedModel& model, Wanted& wanted, const memory::KvLayout& layout,
+                      EngineSetup& setup) {
+  const double utilization = args.memory_utilization > 0 ? args.memory_utilization : 0.5;
+  const auto share = static_cast<int64_t>(static_cast<double>(cpu::available_memory().value) * utilization);
+  ULLAGE_TRY_VOID(size_pool(wanted, layout, Bytes(share)));
+  cpu::CpuOptions options;
+  options.num_threads = args.threads;
+  options.kv_dtype = wanted.kv_dtype;
+  options.block_size = wanted.options.block_size;
+  options.num_blocks = wanted.options.num_blocks;
+  options.max_num_seqs = wanted.options.max_num_seqs;
+  options.max_model_len = wanted.options.max_model_len;
+  options.max_num_batched_tokens =
+      args.recomputes_past ? wanted.options.max_model_len : wanted.options.max_num_batched_tokens;
+  ULLAGE_TRY(std::unique_ptr<cpu::CpuExecutor> executor, cpu::CpuExecutor::create(*model.checkpoint, options));
+  const cpu::CpuMemory& used = executor->memory();
+  setup.footprint.weights = Bytes(used.weights_bytes);
+  setup.footprint.repacked_weights = Bytes(used.repacked_bytes);
+  setup.footprint.kv_pool = Bytes(used.kv_pool_bytes);
+  setup.footprint.workspace = Bytes(used.workspace_bytes);
+  if (args.recomputes_past) {
+    setup.executor = std::make_unique<RecomputingExecutor>(std::move(executor));
+  } else {
+    setup.executor = std::move(executor);
+  }
+  return {};
+}
+
+int64_t weight_bytes(const LoadedModel& model) {
+  if (!model.checkpoint) {
+    return model::row_bytes(model.shape.weight_dtype, model::count_parameters(model.shape).total());
+  }
+  int64_t bytes = 0;
+  for (const model::TensorView& tensor : model.checkpoint->tensors()) bytes += static_cast<int64_t>(tensor.data.size());
+  return bytes;
+}
+
+// What the modelled device's requests say: some honest sentences, over and over.
+constexpr const char* kFiller =
+    "This text was written by no model. The times are those of the device that is modelled, the words are filler. ";
+
+Result<void> make_modelled(const EngineArgs& args, const LoadedModel& model, Wanted& wanted,
+                           const memory::KvLayout& layout, EngineSetup& setup) {
+  ULLAGE_TRY(const hardware::Device device, hardware::find_device(args.device));
+  const double utilization = args.memory_utilization > 0 ? args.memory_utilization : 0.92;  // vLLM's default
+  setup.footprint.weights = Bytes(weight_bytes(model));
+  const auto requested = static_cast<int64_t>(static_cast<double>(device.usable_memory.value) * utilization);
+  if (requested <= setup.footprint.weights.value) {
+    return Error{ErrorCode::kTooLarge,
+                 fmt::format("the weights take {}, more than {:.0f} % of the {}'s {}; choose a larger device",
+                             format_bytes(setup.footprint.weights), utilization * 100, device.name,
+                             format_bytes(device.usable_memory)),
+                 "--device"};
+  }
+  ULLAGE_TRY_VOID(size_pool(wanted, layout, Bytes(requested) - setup.footprint.weights));
+  setup.footprint.kv_pool = Bytes(layout.bytes_per_block) * wanted.options.num_blocks;
+  text::EncodeOptions plain;
+  plain.add_special_tokens = false;
+  plain.parse_special_everywhere = false;
+  std::vector<TokenId> filler = model.tokenizer->encode(kFiller, plain);
+  if (filler.empty()) {
+    return Error{ErrorCode::kUnsupported, "the tokenizer cannot write the filler text; give another", "--tokenizer"};
+  }
+  setup.filler = std::make_unique<sim::FillerText>(std::move(filler));
+  sim::ModelledOptions options;
+  options.weight_dtype = model.shape.weight_dtype;
+  options.kv_dtype = wanted.kv_dtype;
+  ULLAGE_TRY(setup.executor, sim::ModelledExecutor::create(model.shape, device, options, *setup.filler, *setup.clock));
+  return {};
+}
+
+// Opens the file before anything runs, so that a path that cannot be written is told at once.
+Result<void> open_decision_log(const std::string& path, EngineSetup& setup) {
+  if (path.empty()) return {};
+  setup.decision_log_file = std::make_unique<std::ofstream>(path, std::ios::trunc);
+  if (!*setup.decision_log_file) return Error{ErrorCode::kIo, "cannot be written", "--decision-log " + path};
+  std::ofstream& file = *setup.decision_log_file;
+  setup.decision_log = std::make_unique<engine::DecisionLog>([&file](std::string_view line) { file << line << '\n'; });
+  setup.engine->set_decision_log(setup.decision_log.get());
+  return {};
+}
+
+const char* dtype_flag(model::DType dtype) {
+  switch (dtype) {
+    case model::DType::kF32:
+      return "f32";
+    case model::DType::kF16:
+      return "f16";
+    default:
+      return "bf16";
+  }
+}
+
+}  // namespace
+
+Result<std::unique_ptr<EngineSetup>> make_engine(const EngineArgs& args, const LoadedModel& model) {
+  ULLAGE_TRY(Wanted wanted, read_flags(args, model.shape));
+  ULLAGE_TRY(const memory::KvLayout layout,
+             memory::make_kv_layout(model.shape, wanted.options.block_size, wanted.kv_dtype));
+  auto setup = std::make_unique<EngineSetup>();
+  setup->clock = std::make_unique<RealClock>();
+  if (args.executor == "modelled") {
+    ULLAGE_TRY_VOID(make_modelled(args, model, wanted, layout, *setup));
+  } else {
+    ULLAGE_TRY_VOID(make_cpu(args, model, wanted, layout, *setup));
+  }
+  setup->options = wanted.options;
+  setup->kv_cache_dtype = dtype_flag(wanted.kv_dtype);
+  setup->capacity = memory::kv_capacity(layout, wanted.options.num_blocks, wanted.options.max_model_len);
+  setup->engine = std::make_unique<engine::Engine>(setup->options, *setup->executor, *setup->clock);
+  ULLAGE_TRY_VOID(open_decision_log(args.decision_log, *setup));
+  return setup;
+}
+
+std::vector<std::string> boot_lines(const EngineSetup& setup) {
+  std::vector<std::string> lines;
+  for (const memory::FootprintRole& role : memory::roles(setup.footprint)) lines.push_back(memory::format_role(role));
+  lines.push_back(
+      engine::format_capacity_line(setup.capacity, setup.options.max_model_len, setup.executor->device_kind()));
+  return lines;
+}
+
+}  // namespace ullage::cli
