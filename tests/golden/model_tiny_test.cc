@@ -2,10 +2,10 @@
 // it in fp32 (scripts/goldens/make_tiny_models.py, make_tiny_ggufs.py): greedy tokens and logits.
 //
 // The bound of a logit's difference is 4 times the reference's own error, which the golden carries: it is the largest
-// difference between transformers' fp32 logits and the same forward pass in fp64. Ours is another fp32 evaluation of the
-// same sums in another order, so its error is of the same kind and size; 4 leaves room for an unlucky order. A wrong formula
-// moves these logits by far more: YaRN's factor of attention left out 3.0, a window one token short 7.5, a scaling of the
-// rotation left out 13 and more, a norm's epsilon of 1e-5 for 1e-6 still 2e-3 (docs/accuracy.md).
+// difference between transformers' fp32 logits and the same forward pass in fp64. Ours is another fp32 evaluation of
+// the same sums in another order, so its error is of the same kind and size; 4 leaves room for an unlucky order. A
+// wrong formula moves these logits by far more: YaRN's factor of attention left out 3.0, a window one token short 7.5,
+// a scaling of the rotation left out 13 and more, a norm's epsilon of 1e-5 for 1e-6 still 2e-3 (docs/accuracy.md).
 #include <string>
 
 #include <gtest/gtest.h>

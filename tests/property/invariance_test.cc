@@ -237,7 +237,8 @@ std::string case_name(const testing::TestParamInfo<const char*>& info) {
 INSTANTIATE_TEST_SUITE_P(Models, Invariance,
                          testing::Values("data/stories260K.gguf", "tests/data/models/hf/qwen3-tied",
                                          "tests/data/models/hf/mistral-window",
-                                         "tests/data/models/gguf/llama-q4_1.gguf"),
+                                         "tests/data/models/gguf/llama-q4_1.gguf",
+                                         "tests/data/models/gguf/llama-q6_k.gguf"),
                          case_name);
 
 }  // namespace
