@@ -22,7 +22,7 @@ struct ModelledOptions {
   model::DType kv_dtype = model::DType::kBF16;
   double speed = 1.0;            // > 0; the clock moves by modelled time / speed
   double eos_probability = 0.0;  // [0, 1]; that a token is the request's first EOS, where EOS may come
-  std::string device_kind;       // empty = "<device's kind> (modelled)"
+  std::string device_kind = {};  // empty = "<device's kind> (modelled)"
 };
 
 // Called by the engine's thread only. Neither clock nor token source is owned; they outlive it.

@@ -96,7 +96,7 @@ TEST(KvLayout, RefusesBadNumbers) {
   const int64_t huge = int64_t{1} << 60;
   EXPECT_EQ(make_kv_layout(std::vector<KvSpec>{FullAttentionKv{huge, 128, 128}}, 16, DType::kBF16).error().code,
             ErrorCode::kTooLarge);
-  EXPECT_EQ(make_kv_layout(std::vector<KvSpec>(64, FullAttentionKv{1, huge / 64, 1}), 1, DType::kBF16).error().code,
+  EXPECT_EQ(make_kv_layout(std::vector<KvSpec>(64, FullAttentionKv{1, huge / 4, 1}), 1, DType::kBF16).error().code,
             ErrorCode::kTooLarge);
 }
 
