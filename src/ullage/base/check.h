@@ -10,10 +10,10 @@ namespace ullage {
 
 }  // namespace ullage
 
-#define ULLAGE_CHECK_MSG(cond, message)                                       \
-  do {                                                                        \
-    if (!(cond)) [[unlikely]]                                                 \
-      ::ullage::check_failed(__FILE__, __LINE__, #cond, message);             \
+#define ULLAGE_CHECK_MSG(cond, message)                           \
+  do {                                                            \
+    if (!(cond)) [[unlikely]]                                     \
+      ::ullage::check_failed(__FILE__, __LINE__, #cond, message); \
   } while (0)
 #define ULLAGE_CHECK(cond) ULLAGE_CHECK_MSG(cond, "")
 

@@ -25,7 +25,9 @@ class RealClock final : public Clock {
 class VirtualClock final : public Clock {
  public:
   Nanos now() const override { return now_; }
-  void sleep_until(Nanos t) override { if (t > now_) now_ = t; }
+  void sleep_until(Nanos t) override {
+    if (t > now_) now_ = t;
+  }
   void advance(Nanos d) { now_ += d; }
 
  private:

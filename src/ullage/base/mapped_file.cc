@@ -26,14 +26,14 @@ struct Descriptor {
 
 Error io_error(const std::string& path, const char* what) {
   const int e = errno;
-  return Error{e == ENOENT ? ErrorCode::kNotFound : ErrorCode::kIo, fmt::format("cannot {}: {}", what, std::strerror(e)),
-               path};
+  return Error{e == ENOENT ? ErrorCode::kNotFound : ErrorCode::kIo,
+               fmt::format("cannot {}: {}", what, std::strerror(e)), path};
 }
 
 Result<int64_t> open_regular(const std::string& path, Descriptor& out) {
   out.fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (out.fd < 0) return io_error(path, "open the file");
-  struct stat info {};
+  struct stat info{};
   if (::fstat(out.fd, &info) != 0) return io_error(path, "read the file's size");
   if (!S_ISREG(info.st_mode)) return Error{ErrorCode::kInvalidArgument, "is not a regular file", path};
   return static_cast<int64_t>(info.st_size);

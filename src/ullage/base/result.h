@@ -53,13 +53,13 @@ class [[nodiscard]] Result : public tl::expected<T, Error> {
 // Returns the error of `expr` from the enclosing function, or binds its value: ULLAGE_TRY(auto x, f());
 #define ULLAGE_TRY_CAT2(a, b) a##b
 #define ULLAGE_TRY_CAT(a, b) ULLAGE_TRY_CAT2(a, b)
-#define ULLAGE_TRY_IMPL(tmp, decl, ...) \
-  auto tmp = (__VA_ARGS__);             \
+#define ULLAGE_TRY_IMPL(tmp, decl, ...)    \
+  auto tmp = (__VA_ARGS__);                \
   if (!tmp) return std::move(tmp).error(); \
   decl = *std::move(tmp)
 #define ULLAGE_TRY(decl, ...) ULLAGE_TRY_IMPL(ULLAGE_TRY_CAT(ullage_try_, __LINE__), decl, __VA_ARGS__)
 // The same for Result<void>.
-#define ULLAGE_TRY_VOID(...)                                             \
-  do {                                                                   \
+#define ULLAGE_TRY_VOID(...)                                                                      \
+  do {                                                                                            \
     if (auto ullage_try_r = (__VA_ARGS__); !ullage_try_r) return std::move(ullage_try_r).error(); \
   } while (0)

@@ -34,8 +34,8 @@ Result<Number> split_number(std::string_view text, std::string_view where, const
   while (end < text.size() && ((text[end] >= '0' && text[end] <= '9') || text[end] == '.')) ++end;
   Number number;
   if (end == 0 || !read_decimal(text.substr(0, end), &number.value)) {
-    return Error{ErrorCode::kInvalidArgument, fmt::format("\"{}\" is not a number; write for example {}", text, example),
-                 std::string(where)};
+    return Error{ErrorCode::kInvalidArgument,
+                 fmt::format("\"{}\" is not a number; write for example {}", text, example), std::string(where)};
   }
   while (end < text.size() && text[end] == ' ') ++end;
   number.suffix = text.substr(end);
@@ -78,12 +78,18 @@ Result<Bytes> parse_bytes(std::string_view text, std::string_view where) {
 Result<int64_t> parse_count(std::string_view text, std::string_view where) {
   ULLAGE_TRY(const Number number, split_number(text, where, "8192 or 8k"));
   double scale = 1;
-  if (number.suffix == "k") scale = 1e3;
-  else if (number.suffix == "m") scale = 1e6;
-  else if (number.suffix == "g") scale = 1e9;
-  else if (number.suffix == "K") scale = 1024.0;
-  else if (number.suffix == "M") scale = 1024.0 * 1024;
-  else if (number.suffix == "G") scale = 1024.0 * 1024 * 1024;
+  if (number.suffix == "k")
+    scale = 1e3;
+  else if (number.suffix == "m")
+    scale = 1e6;
+  else if (number.suffix == "g")
+    scale = 1e9;
+  else if (number.suffix == "K")
+    scale = 1024.0;
+  else if (number.suffix == "M")
+    scale = 1024.0 * 1024;
+  else if (number.suffix == "G")
+    scale = 1024.0 * 1024 * 1024;
   else if (!number.suffix.empty()) {
     return Error{ErrorCode::kInvalidArgument,
                  fmt::format("\"{}\" has an unknown suffix \"{}\"; use k, m (10^3, 10^6) or K, M (2^10, 2^20)", text,
@@ -112,7 +118,8 @@ std::string format_bytes(Bytes bytes) {
 std::string format_thousands(int64_t n) {
   std::string digits = fmt::format("{}", n);
   const int64_t first = digits[0] == '-' ? 1 : 0;
-  for (int64_t i = static_cast<int64_t>(digits.size()) - 3; i > first; i -= 3) digits.insert(static_cast<size_t>(i), ",");
+  for (int64_t i = static_cast<int64_t>(digits.size()) - 3; i > first; i -= 3)
+    digits.insert(static_cast<size_t>(i), ",");
   return digits;
 }
 

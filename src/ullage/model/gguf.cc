@@ -70,7 +70,7 @@ class Cursor {
  public:
   Cursor(std::span<const std::byte> bytes, std::string_view where) : bytes_(bytes), where_(where) {}
 
-  uint64_t position() const { return position_; }
+  size_t position() const { return position_; }
   uint64_t remaining() const { return bytes_.size() - position_; }
   std::string_view where() const { return where_; }
 
@@ -85,8 +85,8 @@ class Cursor {
           fmt::format("{} needs {} bytes, but only {} are left; the file is truncated or damaged, fetch it again", what,
                       size, remaining()));
     }
-    const auto taken = bytes_.subspan(position_, size);
-    position_ += size;
+    const auto taken = bytes_.subspan(position_, static_cast<size_t>(size));  // fits: not over remaining()
+    position_ += taken.size();
     return taken;
   }
 
@@ -107,7 +107,7 @@ class Cursor {
  private:
   std::span<const std::byte> bytes_;
   std::string_view where_;
-  uint64_t position_ = 0;
+  size_t position_ = 0;
 };
 
 Result<GgufType> read_type(Cursor& cursor, std::string_view key) {
@@ -144,7 +144,7 @@ Result<void> read_array(Cursor& cursor, std::span<const std::byte> file, GgufEnt
                         fmt::format("metadata {} is an array of {} {}s, but only {} bytes are left", quote(entry.key),
                                     entry.num_elements, to_string(entry.element_type), cursor.remaining()));
   }
-  const uint64_t begin = cursor.position();
+  const size_t begin = cursor.position();
   if (is_strings) {
     for (uint64_t i = 0; i < entry.num_elements; ++i) ULLAGE_TRY_VOID(cursor.string("a string of an array"));
   } else {
@@ -247,7 +247,7 @@ Result<void> place_tensors(std::vector<GgufTensor>& tensors, std::span<const std
                       *size, tensor.offset, available));
     }
     tensor.offset += data_begin;
-    tensor.data = file.subspan(tensor.offset, *size);
+    tensor.data = file.subspan(static_cast<size_t>(tensor.offset), static_cast<size_t>(*size));
   }
   return {};
 }

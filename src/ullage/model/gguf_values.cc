@@ -129,10 +129,10 @@ Result<std::vector<std::string_view>> GgufFile::get_strings(std::string_view key
   if (entry->type != GgufType::kArray || entry->element_type != GgufType::kString) {
     return wrong_type(*this, *entry, "an array of string");
   }
-  values.reserve(entry->num_elements);
+  values.reserve(static_cast<size_t>(entry->num_elements));
   const std::byte* at = entry->data.data();
   for (uint64_t i = 0; i < entry->num_elements; ++i) {  // lengths were checked when the header was parsed
-    const auto size = load<uint64_t>(at);
+    const auto size = static_cast<size_t>(load<uint64_t>(at));
     values.emplace_back(reinterpret_cast<const char*>(at) + 8, size);
     at += 8 + size;
   }
@@ -146,7 +146,7 @@ Result<std::vector<int64_t>> GgufFile::get_ints(std::string_view key) const {
   if (entry->type != GgufType::kArray || !is_integer(entry->element_type)) {
     return wrong_type(*this, *entry, "an array of integers");
   }
-  values.resize(entry->num_elements);
+  values.resize(static_cast<size_t>(entry->num_elements));
   const size_t step = size_of(entry->element_type);
   for (size_t i = 0; i < values.size(); ++i) {
     if (!load_int(entry->element_type, entry->data.data() + i * step, values[i])) return too_large(*this, *entry);
@@ -161,7 +161,7 @@ Result<std::vector<double>> GgufFile::get_doubles(std::string_view key) const {
   if (entry->type != GgufType::kArray || !is_number(entry->element_type)) {
     return wrong_type(*this, *entry, "an array of numbers");
   }
-  values.resize(entry->num_elements);
+  values.resize(static_cast<size_t>(entry->num_elements));
   const size_t step = size_of(entry->element_type);
   for (size_t i = 0; i < values.size(); ++i)
     values[i] = load_double(entry->element_type, entry->data.data() + i * step);
