@@ -26,5 +26,23 @@ TEST(PrefixProperty, HitsAreGivenForEqualContentOnly) {
   EXPECT_GT(totals.num_refused, 500);
 }
 
+// Who is preempted after having been scheduled in the same step (the priority policy alone does that) has blocks that
+// were to be filled in it. Nobody may find them. Small blocks and long prompts in chunks of several make that happen.
+TEST(PrefixProperty, PreemptedChunksAreNotFound) {
+  EXPECT_TRUE(rc::check("what a request reads is its own past, under the priority policy", [] {
+    SchedulerOptions options;
+    options.num_blocks = test::draw_between(16, 40);
+    options.block_size = test::draw_between(1, 2);
+    options.max_model_len = 48;
+    options.max_num_seqs = test::draw_between(3, 6);
+    options.max_num_batched_tokens = test::draw_between(12, 40);
+    options.long_prefill_token_threshold = test::draw_between(3, 8);
+    options.is_priority_policy = true;
+    test::SchedulerWorld world(options, {.contents = true});
+    for (const uint64_t command : test::draw_commands()) world.run(command);
+    world.drain();
+  }));
+}
+
 }  // namespace
 }  // namespace ullage::sched
