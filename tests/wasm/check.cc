@@ -1,5 +1,5 @@
-// Prints what the core computes: numbers, hashes and JSON. Built natively and for WebAssembly; any difference between the
-// two outputs is a platform leaking into the core.
+// Prints what the core computes: numbers, hashes and JSON. Built natively and for WebAssembly; any difference between
+// the two outputs is a platform leaking into the core.
 #include <cstdint>
 #include <cstdio>
 #include <span>

@@ -28,7 +28,7 @@ Result<StepCostModel> make_step_cost_model(const model::ModelShape& shape, const
     }
     kv_elements += static_cast<double>(kv->num_kv_heads) * static_cast<double>(kv->key_dim + kv->value_dim);
     const auto& attention = std::get<model::Attention>(shape.layers[i].mixer);
-    // Scores q·k and the weighted sum over v: a multiply and an add for each head and element, twice.
+    // Scores q.k and the weighted sum over v: a multiply and an add for each head and element, twice.
     out.attention_flops_per_pair +=
         4.0 * static_cast<double>(attention.num_heads) * static_cast<double>(attention.head_dim);
   }
