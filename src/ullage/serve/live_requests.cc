@@ -121,7 +121,9 @@ void LiveRequests::on_event(Choice& choice, const sched::Event& event) {
   } else if (const auto* finished = std::get_if<sched::FinishedEvent>(&event.body)) {
     if (choice.is_done) return;
     if (choice.pending) flush_token(choice, EngineEnd{finished->reason, finished->stop_token});
-    if (!request.is_dropped && !choice.is_done) end_choice(choice);
+    if (request.is_dropped || choice.is_done) return;
+    choice.result.end.reason = finished->reason;
+    end_choice(choice);
   } else if (std::holds_alternative<sched::ArrivedEvent>(event.body)) {
     if (!std::exchange(choice.has_arrived, true)) on_arrived(request);
   } else if (const auto* admitted = std::get_if<sched::AdmittedEvent>(&event.body)) {
