@@ -115,7 +115,7 @@ int32_t PrefixIndex::make_node(const BlockContent& content) {
   } else {
     free_node_ = nodes_[at(node)].next_in_bucket;
   }
-  std::ranges::copy(content.tokens, tokens_.begin() + node * block_size_);
+  std::ranges::copy(content.tokens, tokens_.begin() + static_cast<ptrdiff_t>(node * block_size_));
   int32_t& bucket = buckets_[bucket_of(content.key)];
   int32_t& first_child = first_child_of(content.parent.value, content.domain.value);
   nodes_[at(node)] = Node{.key = content.key,
