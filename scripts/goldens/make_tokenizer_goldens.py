@@ -11,6 +11,8 @@ assigned code points only). The references:
   * flags: a file whose added tokens have every flag.
 Invalid UTF-8 is decoded with errors="replace" first.
 
+Hugging Face's normal forms are of an older Unicode: a string that Python normalises otherwise is skipped ("-") there.
+
 Each <name>.ids.txt has one line a string: a hash of its ids, how many there are, and a hash of the text they decode to.
 """
 
@@ -21,6 +23,7 @@ import pathlib
 import random
 import sys
 import sysconfig
+import unicodedata
 
 import gguf
 import numpy as np
@@ -142,8 +145,8 @@ def make_llama2(texts):
     lines = [line for text in texts for line in text.splitlines() if line.strip() and len(line) < 1000]
     model = OUT / "spm.tmp"
     sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(lines), model_prefix=str(model), model_type="bpe", vocab_size=1500, byte_fallback=True,
-        normalization_rule_name="identity", remove_extra_whitespaces=False, add_dummy_prefix=True, character_coverage=0.97,
+        sentence_iterator=iter(lines), model_prefix=str(model), model_type="bpe", vocab_size=2500, byte_fallback=True,
+        normalization_rule_name="identity", remove_extra_whitespaces=False, add_dummy_prefix=True, character_coverage=0.98,
         max_sentence_length=8192, split_digits=True, allow_whitespace_only_pieces=True, num_threads=1, minloglevel=2)
     sp = sentencepiece.SentencePieceProcessor(model_file=f"{model}.model")
     for suffix in ("model", "vocab"):
@@ -212,14 +215,14 @@ def make_flags():
             dict(type="Split", pattern=dict(Regex="[,;]+"), behavior="MergedWithNext", invert=False),
             dict(type="Split", pattern=dict(Regex="[xyz]"), behavior="Removed", invert=False),
             dict(type="Split", pattern=dict(Regex="o"), behavior="Contiguous", invert=True),
-            dict(type="Split", pattern=dict(Regex=r"\s+$|^.|\w+\b|(?=a)"), behavior="Isolated", invert=False),
+            dict(type="Split", pattern=dict(Regex=r"[!?]$|^.|\w+\b|(?=a)"), behavior="Isolated", invert=False),
             dict(type="ByteLevel", add_prefix_space=True, trim_offsets=True, use_regex=True)]),
         post_processor=None, decoder=dict(type="ByteLevel", add_prefix_space=True, trim_offsets=True, use_regex=True),
         model=dict(type="BPE", dropout=None, unk_token=None, continuing_subword_prefix=None, end_of_word_suffix=None,
                    fuse_unk=False, byte_fallback=False, ignore_merges=False, vocab=vocab, merges=merges))
     for content, flags in [("<s>", dict(special=True)), ("<word>", dict(single_word=True)), ("<left>", dict(lstrip=True)),
                            ("<right>", dict(rstrip=True)), ("<both>", dict(lstrip=True, rstrip=True, special=True)),
-                           ("   ", {}), ("<norm>", dict(normalized=True)), ("<e\u0301>", dict(normalized=True)), ("the", {}),
+                           ("   ", {}), ("<norm>", dict(normalized=True)), ("<\u2460>", dict(normalized=True)), ("the", {}),
                            ("then", dict(single_word=True)), ("<|im_end|>", dict(special=True, normalized=True, rstrip=True))]:
         token = dict(id=vocab.get(content, len(vocab) + sum(t["content"] not in vocab for t in d["added_tokens"])), content=content,
                      single_word=False, lstrip=False, rstrip=False, normalized=False, special=False)
@@ -228,14 +231,21 @@ def make_flags():
     dump("flags.json", d)
 
 
-def write_ids(name, strings, encode, decode):
+def write_ids(name, strings, encode, decode, form=None):
+    """`form`: the normal form that the tokenizer applies."""
     lines = []
+    skipped = 0
     for s, n in strings:
-        ids = encode((s * n).decode("utf-8", "replace"))
+        text = (s * n).decode("utf-8", "replace")
+        if form and getattr(normalizers, form)().normalize_str(text) != unicodedata.normalize(form, text):
+            lines.append("-")
+            skipped += 1
+            continue
+        ids = encode(text)
         text = decode(ids).encode("utf-8") if decode else None
         lines.append(f"{fnv(ids):016x} {len(ids)}" + (f" {fnv(text) & 0xFFFFFFFF:08x}" if decode else ""))
     (OUT / f"{name}.ids.txt").write_text("\n".join(lines) + "\n")
-    print(name, sum(int(line.split()[1]) for line in lines), "ids")
+    print(name, sum(int(line.split()[1]) for line in lines if line != "-"), "ids", skipped, "skipped")
 
 
 def main():
@@ -256,7 +266,9 @@ def main():
     write_ids("smollm2", strings, plain(smollm2), whole(smollm2))
     for name in ["llama3-small", "qwen2-small", "llama2-small", "mistral-small", "flags"]:
         t = tokenizers.Tokenizer.from_file(str(OUT / f"{name}.json"))
-        write_ids(name, strings, plain(t), whole(t))
+        # The ByteLevel decoder reads an added token in GPT-2's alphabet where it can; Ullage gives it as it is spelled.
+        write_ids(name, strings, plain(t), whole(t) if name != "flags" else None,
+                  {"flags": "NFKC", "qwen2-small": "NFC"}.get(name))
     # sentencepiece does not look for control tokens in the text.
     write_ids("llama2-small-gguf", strings, lambda s: sp.encode(s) if s else [], None)
 

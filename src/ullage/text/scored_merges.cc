@@ -41,7 +41,7 @@ std::vector<ScoredSymbol> merge_scored(const Vocabulary& vocabulary, const std::
     const size_t length = symbols[left].length + symbols[right].length;
     if (length > max_token_bytes) return;
     const TokenId id = vocabulary.find(text.substr(symbols[left].begin, length));
-    if (id == kNoToken) return;
+    if (id == kNoToken || scores[static_cast<size_t>(id)] == kNeverMerged) return;
     heap.push_back({scores[static_cast<size_t>(id)], left, right, length, id});
     std::push_heap(heap.begin(), heap.end(), later);
   };

@@ -10,6 +10,9 @@
 
 namespace ullage::text {
 
+// The score of control, unknown and byte tokens: text that is spelled like them is no reason to merge.
+inline constexpr float kNeverMerged = -3e38f;
+
 // A part of the text that is one token, or one character that is none.
 struct ScoredSymbol {
   size_t begin = 0;

@@ -19,9 +19,13 @@ const std::string_view kDigitPattern = R"(\p{N})";
 namespace {
 
 constexpr size_t kMaxPatternBytes = 16384;
-// A stranger's pattern: each try may take so many of PCRE2's steps at first, eight times more at each retry, while all
-// tries of one text together stay within the budget. Patterns in use take some ten steps a try.
-constexpr uint32_t kFirstMatchLimit = 512;
+// A stranger's pattern gets few steps and a short stretch of text at each place at first, and eight times more whenever
+// it hits either bound. What it was given is what it is charged; all tries of one text together stay within the budget.
+// Patterns in use take some ten steps a try.
+constexpr uint32_t kFirstLimit = 32;  // of PCRE2's steps
+constexpr size_t kFirstWindow = 256;  // of bytes that a try may look at
+constexpr uint32_t kLargestLimit = uint32_t{1} << 30;
+constexpr int64_t kBytesPerStep = 16;  // a scan over a run of characters is not counted in steps
 constexpr int64_t kBudgetBase = int64_t{1} << 26;
 constexpr int64_t kBudgetPerByte = 1024;
 
@@ -36,6 +40,12 @@ using MatchData = std::unique_ptr<pcre2_match_data, Freer<pcre2_match_data_free>
 using MatchContext = std::unique_ptr<pcre2_match_context, Freer<pcre2_match_context_free>>;
 using CompileContext = std::unique_ptr<pcre2_compile_context, Freer<pcre2_compile_context_free>>;
 using Code = std::unique_ptr<pcre2_code, Freer<pcre2_code_free>>;
+
+// The beginning of the character that has the byte at `at`.
+size_t char_begin(std::string_view text, size_t at) {
+  while (at > 0 && at < text.size() && (static_cast<uint8_t>(text[at]) & 0xC0) == 0x80) --at;
+  return at;
+}
 
 bool is_known_pattern(std::string_view pattern) {
   return pattern == kGpt2Pattern || pattern == kLlama3Pattern || pattern == kQwen2Pattern || pattern == kDigitPattern;
@@ -69,7 +79,9 @@ SplitRegex::~SplitRegex() = default;
 Result<std::string> to_pcre2_spelling(std::string_view pattern, std::string_view where) {
   // Unicode's White_Space; PCRE2's own \s also takes U+180E.
   constexpr std::string_view kSpace = R"(\p{Z}\x{09}-\x{0d}\x{85})";
-  constexpr std::string_view kWord = R"(\p{L}\p{M}\p{Nd}\p{Nl}\p{Pc})";
+  // Letters, marks, digits, joining punctuation, and the circled and squared letters that Unicode calls alphabetic.
+  constexpr std::string_view kWord = R"(\p{L}\p{M}\p{Nd}\p{Nl}\p{Pc}\x{24b6}-\x{24e9}\x{1f130}-\x{1f149})"
+                                     R"(\x{1f150}-\x{1f169}\x{1f170}-\x{1f189})";
   constexpr std::string_view kHex = "0-9A-Fa-f";
   const auto refuse = [&](std::string_view what) {
     return Error{ErrorCode::kUnsupported,
@@ -88,7 +100,11 @@ Result<std::string> to_pcre2_spelling(std::string_view pattern, std::string_view
       if (next == 's' || next == 'S') set = kSpace;
       if (next == 'w' || next == 'W') set = kWord;
       if (next == 'h' || next == 'H') set = kHex;
-      if (set.empty()) {
+      if (!in_class && (next == 'b' || next == 'B')) {
+        const std::string word = fmt::format("[{}]", kWord);
+        out += next == 'b' ? fmt::format("(?:(?<={0})(?!{0})|(?<!{0})(?={0}))", word)
+                           : fmt::format("(?:(?<={0})(?={0})|(?<!{0})(?!{0}))", word);
+      } else if (set.empty()) {
         out += c;
         out += next;
       } else if (in_class && next >= 'a') {
@@ -181,7 +197,7 @@ void SplitRegex::split(std::string_view text, RegexScratch& scratch, std::vector
     }
     return rc >= 0;
   };
-  // The same for a stranger: anchored at one place after the other, since the limit holds for each starting place.
+  // The same for a stranger: anchored at one place after the other, since PCRE2's limit holds for each starting place.
   const auto find_stranger = [&](size_t at) {
     if (!own.context) {
       own.context.reset(pcre2_match_context_create(nullptr));
@@ -189,15 +205,26 @@ void SplitRegex::split(std::string_view text, RegexScratch& scratch, std::vector
     }
     for (; at <= text.size(); ++at) {
       if (at < text.size() && (static_cast<uint8_t>(text[at]) & 0xC0) == 0x80) continue;
-      for (uint32_t limit = kFirstMatchLimit;; limit *= 8) {
-        if (own.budget < limit) return false;
-        own.budget -= limit;
+      uint32_t limit = kFirstLimit;
+      size_t window = kFirstWindow;
+      while (true) {
+        const bool is_whole = window >= text.size() - at;
+        const size_t end = is_whole ? text.size() : char_begin(text, at + window);
+        const int64_t charge = limit + static_cast<int64_t>(end - at) / kBytesPerStep;
+        if (own.budget < charge) return false;
+        own.budget -= charge;
         pcre2_set_match_limit(own.context.get(), limit);
-        const int rc =
-            pcre2_match(code, subject, text.size(), at, PCRE2_NO_UTF_CHECK | PCRE2_ANCHORED, match, own.context.get());
+        // Partial matching tells when the match, or its failure, depends on text beyond the window.
+        const uint32_t options = PCRE2_NO_UTF_CHECK | PCRE2_ANCHORED | (is_whole ? 0u : PCRE2_PARTIAL_HARD);
+        const int rc = pcre2_match(code, subject, end, at, options, match, own.context.get());
         if (rc >= 0) return true;
         if (rc == PCRE2_ERROR_NOMATCH) break;
-        if (rc != PCRE2_ERROR_MATCHLIMIT || limit > (uint32_t{1} << 27)) return false;
+        if (rc == PCRE2_ERROR_PARTIAL)
+          window *= 8;
+        else if (rc == PCRE2_ERROR_MATCHLIMIT && limit < kLargestLimit)
+          limit *= 8;
+        else
+          return false;
       }
     }
     return false;

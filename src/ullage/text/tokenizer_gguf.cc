@@ -7,6 +7,7 @@
 
 #include "ullage/text/bpe_tokenizer.h"
 #include "ullage/text/merge_names.h"
+#include "ullage/text/scored_merges.h"
 #include "ullage/text/utf8.h"
 
 namespace ullage::text {
@@ -18,6 +19,7 @@ using model::GgufFile;
 constexpr int64_t kUnknownType = 2;
 constexpr int64_t kControlType = 3;
 constexpr int64_t kUserDefinedType = 4;
+constexpr int64_t kByteType = 6;
 
 // The cutting that tokenizer.ggml.pre names. llama.cpp gives a name to each tokenizer it has met, so that several names
 // stand for one pattern.
@@ -176,6 +178,7 @@ Result<std::unique_ptr<Tokenizer>> load_tokenizer_gguf(const GgufFile& gguf, std
     const bool is_named = id == parts.bos || id == eos_token || (is_sentencepiece && id == parts.unknown);
     const int64_t type = !types.empty() ? types[static_cast<size_t>(id)] : is_named ? kControlType : 1;
     const bool is_special = type == kControlType || type == kUnknownType;
+    if (is_sentencepiece && (is_special || type == kByteType)) parts.scores[static_cast<size_t>(id)] = kNeverMerged;
     if (!is_special && type != kUserDefinedType) continue;
     if (is_special && ends_turn(name)) parts.eos.push_back(id);
     // What is not text cannot stand in a text; it keeps its id but is never found.
