@@ -42,7 +42,6 @@ LIBRARIES = {
     "tl": {"base"},
     "xxhash.h": {"base"},
     "nlohmann": {"base"},  # base/json.h is the one reader and writer
-    "hwy": {"cpu"},
     "pcre2.h": {"text"},
     "utf8proc.h": {"text"},
     "boost": {"serve"},
@@ -52,7 +51,7 @@ LIBRARIES = {
 }
 # A header that includes one of these, or another header that does, is heavy: it stays inside its folder, so that no other
 # layer pays for it. base/json.h is the one that .cc files of every layer may include.
-HEAVY_LIBRARIES = {"nlohmann", "boost", "prometheus", "spdlog", "CLI", "hwy"}
+HEAVY_LIBRARIES = {"nlohmann", "boost", "prometheus", "spdlog", "CLI"}
 JSON_HEADER = "ullage/base/json.h"
 
 STANDARD = set(

