@@ -241,6 +241,7 @@ Result<std::unique_ptr<EngineSetup>> make_engine(const EngineArgs& args, const L
   } else {
     ULLAGE_TRY_VOID(make_cpu(args, model, wanted, layout, *setup));
   }
+  ULLAGE_TRY_VOID(engine::validate(wanted.options));
   setup->options = wanted.options;
   setup->kv_cache_dtype = dtype_flag(wanted.kv_dtype);
   setup->capacity = memory::kv_capacity(layout, wanted.options.num_blocks, wanted.options.max_model_len);
