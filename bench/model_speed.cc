@@ -1,5 +1,5 @@
-// Speed of the CPU executor alone, without server or tokenizer: prompt tokens a second in one prefill, and tokens a second
-// of a single decode. Prints one JSON object. Usage:
+// Speed of the CPU executor alone, without server or tokenizer: prompt tokens a second in one prefill, and tokens a
+// second of a single decode. Prints one JSON object. Usage:
 //   bench_model_speed --model FILE.gguf [--prompt 512] [--generate 128] [--depth 0] [--batch 1] [--threads 0]
 //                     [--rounds 3] [--kv bf16|f16|f32] [--isa auto|portable|avx2|avx512]
 // `depth` tokens are in the cache before decoding starts; `batch` requests decode together.
@@ -71,7 +71,8 @@ class Batch {
     RandomStream random(1);
     for (int64_t i = 0; i < count; ++i) {
       auto& r = requests_.emplace_back();
-      for (int64_t t = 0; t < length; ++t) r.tokens.push_back(static_cast<TokenId>(random.below(static_cast<uint64_t>(vocab))));
+      for (int64_t t = 0; t < length; ++t)
+        r.tokens.push_back(static_cast<TokenId>(random.below(static_cast<uint64_t>(vocab))));
       for (int64_t b = 0; b < ceil_div(length, block_size); ++b) {
         r.blocks.push_back(BlockId(static_cast<int32_t>(1 + i * ceil_div(length, block_size) + b)));
       }
@@ -154,8 +155,8 @@ int main(int argc, char** argv) {
     decode.push_back(static_cast<double>(a.generate * a.batch) / to_seconds(clock.now() - start));
   }
   if (decode.empty()) decode.push_back(0.0);
-  std::printf("{\"prompt\":%ld,\"generate\":%ld,\"depth\":%ld,\"batch\":%ld,\"threads\":%ld,\"rounds\":%ld,%s,%s}\n", a.prompt,
-              a.generate, a.depth, a.batch, a.threads == 0 ? cpu::available_threads() : a.threads, a.rounds,
+  std::printf("{\"prompt\":%ld,\"generate\":%ld,\"depth\":%ld,\"batch\":%ld,\"threads\":%ld,\"rounds\":%ld,%s,%s}\n",
+              a.prompt, a.generate, a.depth, a.batch, a.threads == 0 ? cpu::available_threads() : a.threads, a.rounds,
               rates("prefill_tokens_per_s", prefill).c_str(), rates("decode_tokens_per_s", decode).c_str());
   return 0;
 }

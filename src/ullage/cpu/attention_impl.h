@@ -32,7 +32,8 @@ struct KvBF16 {
 
 // c[m][lanes] (+)= sum over k of a[m][k] * b[k][lanes]; for M rows and N vectors.
 template <class V, class Kv, int M, int N>
-void multiply_rows(const float* const* a, int64_t n, const std::byte* b, int64_t b_stride, float* const* c, bool is_added) {
+void multiply_rows(const float* const* a, int64_t n, const std::byte* b, int64_t b_stride, float* const* c,
+                   bool is_added) {
   using Vec = typename V::Vec;
   constexpr int64_t L = V::kLanes;
   Vec sums[M][N];
@@ -201,7 +202,8 @@ void attend_rows(const AttentionArgs& a, int64_t partition, int64_t row, int64_t
   }
   if (!is_common) return;
   add_values<V, Kv>(a, scores, num_seeing, common, start, values);
-  for (int64_t i = 0; i < num_seeing; ++i) add_values<V, Kv>(a, scores + i, 1, {common.end, ranges[i].end}, start, values + i);
+  for (int64_t i = 0; i < num_seeing; ++i)
+    add_values<V, Kv>(a, scores + i, 1, {common.end, ranges[i].end}, start, values + i);
 }
 
 template <class V, class Kv>

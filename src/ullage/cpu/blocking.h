@@ -22,9 +22,7 @@ constexpr int64_t clamp_count(int64_t value, int64_t low, int64_t high) {
   return value < low ? low : value > high ? high : value;
 }
 // Rows that are turned into floats together.
-constexpr int64_t panel_rows(int64_t width) {
-  return clamp_count(kCacheFloats / width / kTileRows, 1, 8) * kTileRows;
-}
+constexpr int64_t panel_rows(int64_t width) { return clamp_count(kCacheFloats / width / kTileRows, 1, 8) * kTileRows; }
 // Tokens that go through a panel together.
 constexpr int64_t token_block(int64_t width) {
   return clamp_count(kCacheFloats / width / kTileTokens, 4, kMaxTokenBlock / kTileTokens) * kTileTokens;

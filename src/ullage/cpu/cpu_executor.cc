@@ -55,8 +55,9 @@ struct CpuExecutor::State {
   int64_t num_tokens() const { return static_cast<int64_t>(step.rows.size()); }
 
   StepLimits limits() const {
-    return {options.max_num_batched_tokens, options.max_num_seqs,   options.num_blocks, options.block_size, d.vocab, window,
-            threads->num_threads(),         work.partial_floats};
+    return {
+        options.max_num_batched_tokens, options.max_num_seqs, options.num_blocks, options.block_size, d.vocab, window,
+        threads->num_threads(),         work.partial_floats};
   }
 
   // Calls work(row, thread) for all rows; `cost` is multiplications a row, about.
@@ -77,7 +78,8 @@ struct CpuExecutor::State {
     return ceil_div(std::clamp<int64_t>(share, 4, most), 4) * 4;
   }
 
-  void multiply_part(const Product& p, const Rows& x, int64_t tokens, int64_t row_begin, int64_t row_end, int64_t thread) {
+  void multiply_part(const Product& p, const Rows& x, int64_t tokens, int64_t row_begin, int64_t row_end,
+                     int64_t thread) {
     MatmulArgs args;
     args.matrix = p.matrix;
     args.row_begin = row_begin;
@@ -117,9 +119,8 @@ struct CpuExecutor::State {
   }
 
   void normalise(const Rows& x, const float* weight, const Rows& out, int64_t rows) {
-    for_rows(rows, d.hidden * 2, [&](int64_t row, int64_t) {
-      kernels->rms_norm(x.row(row), weight, norm_eps, out.row(row), d.hidden);
-    });
+    for_rows(rows, d.hidden * 2,
+             [&](int64_t row, int64_t) { kernels->rms_norm(x.row(row), weight, norm_eps, out.row(row), d.hidden); });
   }
 
   void project_qkv(const LayerWeights& w) {
@@ -192,7 +193,8 @@ struct CpuExecutor::State {
     for (int64_t p = tile.first_partition + 1; p < tile.end_partition; ++p) {
       kernels->attend_partition(args, p, scratch.next_states);
       for (int64_t i = 0; i < query_rows; ++i) {
-        kernels->merge_states(scratch.running_states + i * state_floats, scratch.next_states + i * state_floats, d.head_dim);
+        kernels->merge_states(scratch.running_states + i * state_floats, scratch.next_states + i * state_floats,
+                              d.head_dim);
       }
     }
     for (int64_t i = 0; i < query_rows; ++i) {
@@ -205,7 +207,8 @@ struct CpuExecutor::State {
     float* running = partial_state(tile, kv_head, tile.first_partition);
     for (int64_t p = tile.first_partition + 1; p < tile.end_partition; ++p) {
       const float* next = partial_state(tile, kv_head, p);
-      for (int64_t i = 0; i < d.group; ++i) kernels->merge_states(running + i * state_floats, next + i * state_floats, d.head_dim);
+      for (int64_t i = 0; i < d.group; ++i)
+        kernels->merge_states(running + i * state_floats, next + i * state_floats, d.head_dim);
     }
     for (int64_t i = 0; i < d.group; ++i) {
       kernels->finish_state(running + i * state_floats, attended_head(tile, kv_head, i), d.head_dim);
@@ -272,9 +275,8 @@ struct CpuExecutor::State {
       multiply(head, Rows{work.sampled.row(begin), work.sampled.stride}, n);
       threads->run(n, [&](int64_t i, int64_t thread) {
         const auto index = static_cast<size_t>(begin + i);
-        result->tokens[index] =
-            sample_token(*kernels, {work.logits.row(i), static_cast<size_t>(d.vocab)}, *step.sampled[index],
-                         work.threads[static_cast<size_t>(thread)].sampler);
+        result->tokens[index] = sample_token(*kernels, {work.logits.row(i), static_cast<size_t>(d.vocab)},
+                                             *step.sampled[index], work.threads[static_cast<size_t>(thread)].sampler);
       });
       last_logits = {work.logits.row(n - 1), static_cast<size_t>(d.vocab)};
     }
@@ -293,8 +295,8 @@ Result<void> check_options(const CpuOptions& o) {
   ULLAGE_TRY_VOID(positive(o.max_num_batched_tokens, "max_num_batched_tokens"));
   ULLAGE_TRY_VOID(positive(o.max_num_seqs, "max_num_seqs"));
   if (o.num_threads < 0 || o.num_threads > 1024) {
-    return Error{ErrorCode::kInvalidArgument, fmt::format("found {}; 0 (all cores) to 1024 are possible", o.num_threads),
-                 "threads"};
+    return Error{ErrorCode::kInvalidArgument,
+                 fmt::format("found {}; 0 (all cores) to 1024 are possible", o.num_threads), "threads"};
   }
   return {};
 }
@@ -304,7 +306,8 @@ Result<void> check_options(const CpuOptions& o) {
 CpuExecutor::CpuExecutor(std::unique_ptr<State> state) : state_(std::move(state)) {}
 CpuExecutor::~CpuExecutor() = default;
 
-Result<std::unique_ptr<CpuExecutor>> CpuExecutor::create(const model::Checkpoint& checkpoint, const CpuOptions& options) {
+Result<std::unique_ptr<CpuExecutor>> CpuExecutor::create(const model::Checkpoint& checkpoint,
+                                                         const CpuOptions& options) {
   const model::ModelShape& shape = checkpoint.shape();
   ULLAGE_TRY_VOID(check_options(options));
   ULLAGE_TRY_VOID(check_runnable(shape));
@@ -314,22 +317,26 @@ Result<std::unique_ptr<CpuExecutor>> CpuExecutor::create(const model::Checkpoint
   const auto& attention = std::get<model::Attention>(shape.layers.front().mixer);
   s->d = dimensions(shape);
   s->norm_eps = static_cast<float>(shape.norm_eps);
-  s->attention_scale =
-      static_cast<float>(attention.scale != 0.0 ? attention.scale : 1.0 / std::sqrt(static_cast<double>(attention.head_dim)));
+  s->attention_scale = static_cast<float>(
+      attention.scale != 0.0 ? attention.scale : 1.0 / std::sqrt(static_cast<double>(attention.head_dim)));
   s->window = attention.sliding_window;
   s->pairing = attention.rope.pairing;
   ULLAGE_TRY(s->kernels, select_kernels(options.isa));
   const int64_t num_threads = options.num_threads == 0 ? available_threads() : options.num_threads;
   ULLAGE_TRY(s->weights, load_weights(checkpoint, &s->ledger));
-  const KvPool::Shape pool{static_cast<int64_t>(shape.layers.size()), options.num_blocks, s->d.num_kv_heads, s->d.head_dim,
-                           options.block_size, options.kv_dtype};
+  const KvPool::Shape pool{static_cast<int64_t>(shape.layers.size()),
+                           options.num_blocks,
+                           s->d.num_kv_heads,
+                           s->d.head_dim,
+                           options.block_size,
+                           options.kv_dtype};
   ULLAGE_TRY(s->kv, KvPool::create(pool, &s->ledger));
   ULLAGE_TRY(s->work, allocate_workspace(s->d, s->options, num_threads, &s->ledger));
   s->memory.weights_bytes = s->weights.mapped_bytes;
   s->memory.repacked_bytes = s->ledger.charged(MemoryRole::kRepacked);
   s->memory.kv_pool_bytes = s->ledger.charged(MemoryRole::kKvPool);
   s->memory.workspace_bytes = s->ledger.charged(MemoryRole::kWorkspace);
-  ULLAGE_CHECK(s->memory.repacked_bytes + s->memory.kv_pool_bytes + s->memory.workspace_bytes == s->ledger.handed_out());
+  ULLAGE_CHECK(s->memory.total_allocated() == s->ledger.handed_out());
   s->threads = std::make_unique<ThreadPool>(num_threads);
   return std::unique_ptr<CpuExecutor>(new CpuExecutor(std::move(s)));
 }
@@ -340,7 +347,8 @@ Result<sched::StepResult> CpuExecutor::execute(const sched::StepPlan& plan) {
   ULLAGE_TRY_VOID(lay_out_step(plan, s.d, s.limits(), &s.step));
   sched::StepResult result;
   s.embed();
-  for (int64_t layer = 0; layer < static_cast<int64_t>(s.weights.layers.size()); ++layer) s.compute_layer(layer, plan.copies);
+  for (int64_t layer = 0; layer < static_cast<int64_t>(s.weights.layers.size()); ++layer)
+    s.compute_layer(layer, plan.copies);
   s.sample(&result);
   result.duration = s.clock.now() - start;
   return result;
@@ -348,6 +356,7 @@ Result<sched::StepResult> CpuExecutor::execute(const sched::StepPlan& plan) {
 
 const std::string& CpuExecutor::device_kind() const { return state_->device_kind; }
 const CpuMemory& CpuExecutor::memory() const { return state_->memory; }
+int64_t CpuExecutor::allocated_bytes() const { return state_->ledger.handed_out(); }
 std::span<const float> CpuExecutor::last_logits() const { return state_->last_logits; }
 
 }  // namespace ullage::cpu

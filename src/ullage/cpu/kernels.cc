@@ -47,8 +47,8 @@ Result<const Kernels*> select_kernels(Isa isa) {
       return portable_kernels();
     case Isa::kAvx2:
       if (avx2 != nullptr) return avx2;
-      return Error{ErrorCode::kUnsupported, "this processor or build has no AVX2 with FMA and F16C; use auto or portable",
-                   "isa"};
+      return Error{ErrorCode::kUnsupported,
+                   "this processor or build has no AVX2 with FMA and F16C; use auto or portable", "isa"};
     case Isa::kAvx512:
       if (avx512 != nullptr) return avx512;
       return Error{ErrorCode::kUnsupported,

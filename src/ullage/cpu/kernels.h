@@ -29,8 +29,8 @@ struct Matrix {
 inline constexpr int64_t kRowPadding = 32;
 constexpr int64_t padded_width(int64_t n) { return (n + kRowPadding - 1) / kRowPadding * kRowPadding; }
 
-// Positions that attention treats together: scores of a partition are normalised against its own maximum, and partitions
-// are merged in order. Its boundaries are multiples of this, whoever asks.
+// Positions that attention treats together: scores of a partition are normalised against its own maximum, and
+// partitions are merged in order. Its boundaries are multiples of this, whoever asks.
 inline constexpr int64_t kPartition = 256;
 // Query rows (tokens times the heads that share a key head) that go through a partition together, at most; a single
 // token with more heads than this goes alone.
@@ -52,7 +52,8 @@ struct MatmulArgs {
 };
 int64_t matmul_scratch_floats(int64_t columns);
 
-// What a query has seen so far, per query row: [maximum, sum, unused, weighted values from kRowPadding on (padded_width(head_dim))].
+// What a query has seen so far, per query row: [maximum, sum, unused, weighted values from kRowPadding on
+// (padded_width(head_dim))].
 constexpr int64_t attention_state_floats(int64_t head_dim) { return kRowPadding + padded_width(head_dim); }
 
 // Attention of consecutive tokens of one request for the query heads that share one key head.
@@ -86,7 +87,8 @@ struct Kernels {
   void (*merge_states)(float* running, const float* next, int64_t head_dim) = nullptr;
   // out[head_dim] = the weighted mean of the values.
   void (*finish_state)(const float* state, float* out, int64_t head_dim) = nullptr;
-  // out = x / sqrt(mean(x^2) + eps) * weight; [n], out's pad is left alone. x has zero pads; weight is padded. x may be out.
+  // out = x / sqrt(mean(x^2) + eps) * weight; [n], out's pad is left alone. x has zero pads; weight is padded. x may be
+  // out.
   void (*rms_norm)(const float* x, const float* weight, float eps, float* out, int64_t n) = nullptr;
   // gate = silu(gate) * up; [n].
   void (*silu_multiply)(float* gate, const float* up, int64_t n) = nullptr;

@@ -27,7 +27,8 @@ struct ToBF16 {
 };
 
 template <class To>
-void write_head(std::byte* head, int64_t head_dim, int64_t block_size, int64_t slot, const float* keys, const float* values) {
+void write_head(std::byte* head, int64_t head_dim, int64_t block_size, int64_t slot, const float* keys,
+                const float* values) {
   auto* stored_keys = reinterpret_cast<typename To::Stored*>(head);
   auto* stored_values = stored_keys + head_dim * block_size + slot * head_dim;
   for (int64_t d = 0; d < head_dim; ++d) stored_keys[d * block_size + slot] = To::convert(keys[d]);
@@ -39,19 +40,21 @@ void write_head(std::byte* head, int64_t head_dim, int64_t block_size, int64_t s
 Result<KvPool> KvPool::create(const Shape& shape, MemoryLedger* ledger) {
   if (shape.dtype != model::DType::kF32 && shape.dtype != model::DType::kF16 && shape.dtype != model::DType::kBF16) {
     return Error{ErrorCode::kUnsupported,
-                 fmt::format("found KV cache type {}; use BF16, F16 or F32", model::info(shape.dtype).name), "kv-cache-dtype"};
+                 fmt::format("found KV cache type {}; use BF16, F16 or F32", model::info(shape.dtype).name),
+                 "kv-cache-dtype"};
   }
   if (shape.block_size < 1 || shape.num_blocks < 1) {
-    return Error{ErrorCode::kInvalidArgument,
-                 fmt::format("found {} blocks of {} tokens; at least one of each is needed", shape.num_blocks, shape.block_size),
-                 "num_blocks"};
+    return Error{
+        ErrorCode::kInvalidArgument,
+        fmt::format("found {} blocks of {} tokens; at least one of each is needed", shape.num_blocks, shape.block_size),
+        "num_blocks"};
   }
   KvPool pool;
   pool.shape_ = shape;
   const int64_t bytes_a_block = pool.block_bytes() * shape.num_layers;
   if (shape.num_blocks > std::numeric_limits<int64_t>::max() / 2 / bytes_a_block) {
-    return Error{ErrorCode::kTooLarge, fmt::format("{} blocks of {} bytes are too many", shape.num_blocks, bytes_a_block),
-                 "num_blocks"};
+    return Error{ErrorCode::kTooLarge,
+                 fmt::format("{} blocks of {} bytes are too many", shape.num_blocks, bytes_a_block), "num_blocks"};
   }
   ULLAGE_TRY(pool.base_, ledger->allocate(MemoryRole::kKvPool, pool.pool_bytes(), kTailBytes));
   return pool;

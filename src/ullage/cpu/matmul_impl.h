@@ -1,7 +1,7 @@
 // Matrix times activations, over a vector type V (simd_*.h). Included by the per-ISA files only.
 //
-// One dot product has one running vector: lane i sums columns i, i + lanes, i + 2 lanes, ... in order, then the lanes are
-// added in a fixed tree. Weights become the same floats whether they are read into registers (one token) or into a
+// One dot product has one running vector: lane i sums columns i, i + lanes, i + 2 lanes, ... in order, then the lanes
+// are added in a fixed tree. Weights become the same floats whether they are read into registers (one token) or into a
 // panel that many tokens share, so both ways give the same bits.
 #pragma once
 
@@ -192,7 +192,8 @@ void multiply_tile(const MatmulArgs& a, const Panel& panel, const float* x, int6
 
 // Rows [row, row + R) for tokens [t_begin, t_end).
 template <class V, int R>
-void multiply_strip(const MatmulArgs& a, const Panel& panel, float* saved, int64_t t_begin, int64_t t_end, int64_t row) {
+void multiply_strip(const MatmulArgs& a, const Panel& panel, float* saved, int64_t t_begin, int64_t t_end,
+                    int64_t row) {
   const int64_t width = padded_width(a.matrix->columns);
   for (int64_t k = 0; k < width; k += kColumnBlock) {
     const int64_t n = width - k < kColumnBlock ? width - k : kColumnBlock;
@@ -201,15 +202,15 @@ void multiply_strip(const MatmulArgs& a, const Panel& panel, float* saved, int64
     const Panel part{panel.data + k * 4, panel.stride_bytes};
     int64_t t = t_begin;
     for (; t + kTileTokens <= t_end; t += kTileTokens) {
-      multiply_tile<V, R, 3>(a, part, a.x + t * a.x_stride + k, n, saved + (t - t_begin) * kTileRows * V::kLanes, is_first,
-                             is_last, t, row);
+      multiply_tile<V, R, 3>(a, part, a.x + t * a.x_stride + k, n, saved + (t - t_begin) * kTileRows * V::kLanes,
+                             is_first, is_last, t, row);
     }
     if (t_end - t == 2) {
-      multiply_tile<V, R, 2>(a, part, a.x + t * a.x_stride + k, n, saved + (t - t_begin) * kTileRows * V::kLanes, is_first,
-                             is_last, t, row);
+      multiply_tile<V, R, 2>(a, part, a.x + t * a.x_stride + k, n, saved + (t - t_begin) * kTileRows * V::kLanes,
+                             is_first, is_last, t, row);
     } else if (t_end - t == 1) {
-      multiply_tile<V, R, 1>(a, part, a.x + t * a.x_stride + k, n, saved + (t - t_begin) * kTileRows * V::kLanes, is_first,
-                             is_last, t, row);
+      multiply_tile<V, R, 1>(a, part, a.x + t * a.x_stride + k, n, saved + (t - t_begin) * kTileRows * V::kLanes,
+                             is_first, is_last, t, row);
     }
   }
 }

@@ -26,11 +26,12 @@ Result<std::byte*> MemoryLedger::allocate(MemoryRole role, int64_t num_bytes, in
   void* address = mmap(nullptr, static_cast<size_t>(all_bytes > 0 ? all_bytes : 1), PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (address == MAP_FAILED) {
-    return Error{ErrorCode::kTooLarge,
-                 fmt::format("cannot reserve {} for the {} ({}); lower the model's length, the number of sequences or the "
-                             "KV cache's memory",
-                             format_bytes(Bytes(num_bytes)), kRoleNames[static_cast<size_t>(role)], std::strerror(errno)),
-                 "memory"};
+    return Error{
+        ErrorCode::kTooLarge,
+        fmt::format("cannot reserve {} for the {} ({}); lower the model's length, the number of sequences or the "
+                    "KV cache's memory",
+                    format_bytes(Bytes(num_bytes)), kRoleNames[static_cast<size_t>(role)], std::strerror(errno)),
+        "memory"};
   }
   if (all_bytes >= kHugePageBytes) madvise(address, static_cast<size_t>(all_bytes), MADV_HUGEPAGE);  // a hint only
   mappings_.push_back({address, all_bytes});

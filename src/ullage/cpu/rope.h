@@ -9,10 +9,10 @@
 
 namespace ullage::cpu {
 
-// What a model's rotations need. Frequencies follow Hugging Face transformers (modeling_rope_utils), which computes them
-// in binary32: at position 8192 a rounding of the frequency turns an angle by 5e-4, so the same rounding is kept.
+// What a model's rotations need. Frequencies follow Hugging Face transformers (modeling_rope_utils), which computes
+// them in binary32: at position 8192 a rounding of the frequency turns an angle by 5e-4, so the same rounding is kept.
 struct RopeFrequencies {
-  std::vector<float> inverse;  // [rotary_dim / 2]; angle = inverse[i] * position
+  std::vector<float> inverse;     // [rotary_dim / 2]; angle = inverse[i] * position
   float attention_factor = 1.0f;  // of sine and cosine (yarn)
 };
 // `divisors`: [rotary_dim / 2] or empty (GGUF rope_freqs.weight).

@@ -55,7 +55,8 @@ void report_logprobs(const Kernels& kernels, std::span<const float> logits, int3
   if (l.is_finite) l.shift = static_cast<double>(top) + std::log(sum_exp(kernels, logits, top, scratch));
   const float chosen = logits[static_cast<size_t>(sampled->token)];
   sampled->logprob = logprob_of(chosen, l);
-  sampled->rank = static_cast<int32_t>(std::count_if(logits.begin(), logits.end(), [&](float v) { return v >= chosen; }));
+  sampled->rank =
+      static_cast<int32_t>(std::count_if(logits.begin(), logits.end(), [&](float v) { return v >= chosen; }));
   if (sampled->rank == 0) sampled->rank = static_cast<int32_t>(logits.size());  // a NaN is at least nothing
   // The `count` largest by insertion: count is small, and few tokens beat the smallest kept so far.
   const size_t keep = std::min(static_cast<size_t>(std::max(count, 0)), logits.size());
@@ -178,7 +179,8 @@ void keep_top_p(double p, std::span<float> weights, std::span<int32_t> ids) {
     if (middle != last) std::nth_element(begin, middle, last, is_before);
     std::sort(begin, middle, is_before);
     num_sorted = end;
-    while (num_kept < num_sorted && sum < p * total) sum += static_cast<double>(weights[static_cast<size_t>(ids[num_kept++])]);
+    while (num_kept < num_sorted && sum < p * total)
+      sum += static_cast<double>(weights[static_cast<size_t>(ids[num_kept++])]);
   }
   for (size_t i = num_kept; i < num_candidates; ++i) weights[static_cast<size_t>(ids[i])] = 0.0f;
   std::fill(ids.begin(), ids.begin() + static_cast<int64_t>(num_candidates), 0);

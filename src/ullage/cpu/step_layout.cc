@@ -15,11 +15,12 @@ Error bad_plan(std::string message) { return Error{ErrorCode::kInternal, std::mo
 Result<void> check_request(const ScheduledRequest& r, const StepLimits& limits) {
   const int64_t end = r.first_position + r.num_tokens;
   if (r.num_tokens < 1 || r.first_position < 0 || end > static_cast<int64_t>(r.tokens.size())) {
-    return bad_plan(fmt::format("request {} computes positions [{}, {}) of {} tokens", r.id.value, r.first_position, end,
-                                r.tokens.size()));
+    return bad_plan(fmt::format("request {} computes positions [{}, {}) of {} tokens", r.id.value, r.first_position,
+                                end, r.tokens.size()));
   }
   if (r.block_tables.size() != 1) {
-    return bad_plan(fmt::format("request {} has {} block tables; this model has one group", r.id.value, r.block_tables.size()));
+    return bad_plan(
+        fmt::format("request {} has {} block tables; this model has one group", r.id.value, r.block_tables.size()));
   }
   const sched::BlockTable table = r.block_tables.front();
   if (static_cast<int64_t>(table.size()) < ceil_div(end, limits.block_size)) {
@@ -38,7 +39,8 @@ Result<void> check_request(const ScheduledRequest& r, const StepLimits& limits) 
                                   limits.vocab));
     }
   }
-  if (r.is_sampled && r.sampling == nullptr) return bad_plan(fmt::format("request {} has no sampling parameters", r.id.value));
+  if (r.is_sampled && r.sampling == nullptr)
+    return bad_plan(fmt::format("request {} has no sampling parameters", r.id.value));
   return {};
 }
 
@@ -49,13 +51,14 @@ Result<void> check_plan(const StepPlan& plan, const StepLimits& limits) {
     num_tokens += r.num_tokens;
   }
   if (num_tokens > limits.max_num_tokens || static_cast<int64_t>(plan.requests.size()) > limits.max_num_seqs) {
-    return bad_plan(fmt::format("{} tokens of {} requests; the workspace holds {} of {}", num_tokens, plan.requests.size(),
-                                limits.max_num_tokens, limits.max_num_seqs));
+    return bad_plan(fmt::format("{} tokens of {} requests; the workspace holds {} of {}", num_tokens,
+                                plan.requests.size(), limits.max_num_tokens, limits.max_num_seqs));
   }
   for (const sched::BlockCopy& c : plan.copies) {
     const auto is_block = [&](BlockId b) { return b.value >= 0 && b.value < limits.num_blocks; };
     if (!is_block(c.source) || !is_block(c.destination) || c.num_tokens < 0 || c.num_tokens > limits.block_size) {
-      return bad_plan(fmt::format("copy of {} slots from block {} to {}", c.num_tokens, c.source.value, c.destination.value));
+      return bad_plan(
+          fmt::format("copy of {} slots from block {} to {}", c.num_tokens, c.source.value, c.destination.value));
     }
   }
   return {};
@@ -94,7 +97,8 @@ void split_tiles(const Dimensions& d, const StepLimits& limits, StepLayout* layo
     AttentionTile& tile = layout->tiles[i];
     const int64_t partitions = tile.end_partition - tile.first_partition;
     const int64_t floats = partitions * d.num_heads * attention_state_floats(d.head_dim);
-    const bool is_split = is_splitting && tile.num_tokens == 1 && partitions > 1 && used + floats <= limits.partial_floats;
+    const bool is_split =
+        is_splitting && tile.num_tokens == 1 && partitions > 1 && used + floats <= limits.partial_floats;
     if (!is_split) {
       layout->items.push_back({static_cast<int64_t>(i), -1});
       continue;
@@ -102,7 +106,8 @@ void split_tiles(const Dimensions& d, const StepLimits& limits, StepLayout* layo
     tile.partials_offset = used;
     used += floats;
     layout->split_tiles.push_back(static_cast<int64_t>(i));
-    for (int64_t p = tile.first_partition; p < tile.end_partition; ++p) layout->items.push_back({static_cast<int64_t>(i), p});
+    for (int64_t p = tile.first_partition; p < tile.end_partition; ++p)
+      layout->items.push_back({static_cast<int64_t>(i), p});
   }
   const auto length = [&](const AttentionItem& item) {
     const AttentionTile& tile = layout->tiles[static_cast<size_t>(item.tile)];

@@ -36,10 +36,10 @@ struct AttentionItem {
 };
 
 struct StepLayout {
-  std::vector<TokenRow> rows;                // [num_tokens]
-  std::vector<AttentionTile> tiles;          // in row order
-  std::vector<AttentionItem> items;          // times num_kv_heads is the work of a layer; longest first
-  std::vector<int64_t> split_tiles;          // whose partials have to be merged
+  std::vector<TokenRow> rows;                           // [num_tokens]
+  std::vector<AttentionTile> tiles;                     // in row order
+  std::vector<AttentionItem> items;                     // times num_kv_heads is the work of a layer; longest first
+  std::vector<int64_t> split_tiles;                     // whose partials have to be merged
   std::vector<const sched::ScheduledRequest*> sampled;  // in plan order
   std::vector<int64_t> sampled_rows;
 };
@@ -56,7 +56,9 @@ struct StepLimits {
   int64_t partial_floats = 0;
 };
 
-// Refills `layout` (its vectors keep their memory). An Error (kInternal: the scheduler made the plan) names what is off.
-Result<void> lay_out_step(const sched::StepPlan& plan, const Dimensions& d, const StepLimits& limits, StepLayout* layout);
+// Refills `layout` (its vectors keep their memory). An Error (kInternal: the scheduler made the plan) names what is
+// off.
+Result<void> lay_out_step(const sched::StepPlan& plan, const Dimensions& d, const StepLimits& limits,
+                          StepLayout* layout);
 
 }  // namespace ullage::cpu

@@ -87,7 +87,8 @@ void for_each_level(const std::string& mount, std::string path, const F& f) {
   f(mount);
 }
 
-void lower(int64_t* least, std::optional<int64_t> limit, std::optional<int64_t> used, std::optional<int64_t> reclaimable) {
+void lower(int64_t* least, std::optional<int64_t> limit, std::optional<int64_t> used,
+           std::optional<int64_t> reclaimable) {
   if (!limit || *limit == kNoLimit || !used) return;
   const int64_t held = std::max<int64_t>(0, *used - reclaimable.value_or(0));
   *least = std::min(*least, std::max<int64_t>(0, *limit - held));

@@ -24,8 +24,9 @@ class ThreadPool {
   // `work` must not call run() again.
   template <class Work>
   void run(int64_t num_items, const Work& work) {
-    run_erased(num_items, [](const void* w, int64_t item, int64_t thread) { (*static_cast<const Work*>(w))(item, thread); },
-               &work);
+    run_erased(
+        num_items, [](const void* w, int64_t item, int64_t thread) { (*static_cast<const Work*>(w))(item, thread); },
+        &work);
   }
 
  private:
@@ -40,7 +41,7 @@ class ThreadPool {
   const void* work_ = nullptr;
   int64_t num_items_ = 0;
   alignas(64) std::atomic<int64_t> next_item_{0};
-  alignas(64) std::atomic<int32_t> region_{0};   // number of the current region
+  alignas(64) std::atomic<int32_t> region_{0};    // number of the current region
   alignas(64) std::atomic<int32_t> num_busy_{0};  // workers still in it
   std::atomic<bool> is_stopping_{false};
   std::vector<std::jthread> workers_;

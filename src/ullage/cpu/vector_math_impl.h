@@ -1,5 +1,5 @@
-// Element-wise functions over a vector type V. Every element goes through the same vector code, the last ones padded, so
-// that its value does not depend on where it lies.
+// Element-wise functions over a vector type V. Every element goes through the same vector code, the last ones padded,
+// so that its value does not depend on where it lies.
 #pragma once
 
 #include <cstring>
@@ -9,8 +9,9 @@
 namespace ullage::cpu {
 namespace {
 
-// e^x in binary32. x = n ln 2 + r with |r| <= ln(2)/2 (ln 2 split in two, Cody and Waite 1980), e^r by its Taylor series
-// to r^7 / 5040 (next term below 2^-27 of the result). Below -87: 0 (the result nears the subnormals); above 88: e^88.
+// e^x in binary32. x = n ln 2 + r with |r| <= ln(2)/2 (ln 2 split in two, Cody and Waite 1980), e^r by its Taylor
+// series to r^7 / 5040 (next term below 2^-27 of the result). Below -87: 0 (the result nears the subnormals); above 88:
+// e^88.
 template <class V>
 typename V::Vec exp_vector(typename V::Vec x) {
   using Vec = typename V::Vec;

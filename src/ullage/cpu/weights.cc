@@ -17,8 +17,8 @@ int64_t num_elements(const TensorView& tensor) {
 }
 
 constexpr TensorRole kModelVectors[] = {TensorRole::kOutputNorm};
-constexpr TensorRole kLayerVectors[] = {TensorRole::kAttentionNorm, TensorRole::kQueryBias, TensorRole::kKeyBias,
-                                        TensorRole::kValueBias,     TensorRole::kQueryNorm, TensorRole::kKeyNorm,
+constexpr TensorRole kLayerVectors[] = {TensorRole::kAttentionNorm,       TensorRole::kQueryBias, TensorRole::kKeyBias,
+                                        TensorRole::kValueBias,           TensorRole::kQueryNorm, TensorRole::kKeyNorm,
                                         TensorRole::kAttentionOutputBias, TensorRole::kFfnNorm};
 
 // Hands out tensors, and remembers the first that is missing or misshapen.
@@ -63,7 +63,8 @@ class Loader {
       fail(fmt::format("layer {} lacks the matrix of role {}", layer, static_cast<int>(role)));
       return {};
     }
-    if (tensor->shape != std::vector<int64_t>{rows, columns} || columns % model::info(tensor->dtype).block_elements != 0) {
+    if (tensor->shape != std::vector<int64_t>{rows, columns} ||
+        columns % model::info(tensor->dtype).block_elements != 0) {
       fail(fmt::format("tensor {} does not have the expected shape [{}, {}]", tensor->name, rows, columns));
       return {};
     }
@@ -131,7 +132,9 @@ bool is_same_rope(const model::Rope& a, const model::Rope& b) {
 }  // namespace
 
 Result<void> check_runnable(const model::ModelShape& shape) {
-  const auto unsupported = [](std::string message) { return Error{ErrorCode::kUnsupported, std::move(message), "model"}; };
+  const auto unsupported = [](std::string message) {
+    return Error{ErrorCode::kUnsupported, std::move(message), "model"};
+  };
   if (shape.layers.empty()) return unsupported("the model has no layers");
   const auto* first = std::get_if<model::Attention>(&shape.layers.front().mixer);
   const auto* first_ffn = std::get_if<model::DenseFfn>(&shape.layers.front().ffn);
@@ -139,21 +142,26 @@ Result<void> check_runnable(const model::ModelShape& shape) {
     const auto* attention = std::get_if<model::Attention>(&shape.layers[i].mixer);
     const auto* ffn = std::get_if<model::DenseFfn>(&shape.layers[i].ffn);
     if (attention == nullptr || ffn == nullptr) {
-      return unsupported(fmt::format("layer {} is not attention with a dense feed-forward, all that the CPU executor runs", i));
+      return unsupported(
+          fmt::format("layer {} is not attention with a dense feed-forward, all that the CPU executor runs", i));
     }
-    if (ffn->has_bias) return unsupported(fmt::format("layer {} has feed-forward biases, which the CPU executor lacks", i));
+    if (ffn->has_bias)
+      return unsupported(fmt::format("layer {} has feed-forward biases, which the CPU executor lacks", i));
     if (attention->num_heads != first->num_heads || attention->num_kv_heads != first->num_kv_heads ||
         attention->head_dim != first->head_dim || !is_same_rope(attention->rope, first->rope) ||
         ffn->intermediate_size != first_ffn->intermediate_size) {
-      return unsupported(fmt::format("layer {} differs in shape from layer 0; the CPU executor runs layers that are alike", i));
+      return unsupported(
+          fmt::format("layer {} differs in shape from layer 0; the CPU executor runs layers that are alike", i));
     }
     if (attention->sliding_window != first->sliding_window) {
-      return unsupported(fmt::format("layer {} has a sliding window of {} and layer 0 of {}; the CPU executor keeps one kind "
-                                     "of layer",
-                                     i, attention->sliding_window, first->sliding_window));
+      return unsupported(
+          fmt::format("layer {} has a sliding window of {} and layer 0 of {}; the CPU executor keeps one kind "
+                      "of layer",
+                      i, attention->sliding_window, first->sliding_window));
     }
     if (attention->num_heads % attention->num_kv_heads != 0) {
-      return unsupported(fmt::format("{} query heads cannot share {} key heads", attention->num_heads, attention->num_kv_heads));
+      return unsupported(
+          fmt::format("{} query heads cannot share {} key heads", attention->num_heads, attention->num_kv_heads));
     }
   }
   return {};
@@ -169,7 +177,8 @@ Result<Weights> load_weights(const model::Checkpoint& checkpoint, MemoryLedger* 
                ? w.embedding
                : loader.matrix(TensorRole::kOutputHead, 0, shape.vocab_size, shape.hidden_size);
   w.output_norm = loader.vector(TensorRole::kOutputNorm, 0, shape.hidden_size);
-  for (size_t i = 0; i < shape.layers.size(); ++i) w.layers.push_back(load_layer(shape, static_cast<int64_t>(i), &loader));
+  for (size_t i = 0; i < shape.layers.size(); ++i)
+    w.layers.push_back(load_layer(shape, static_cast<int64_t>(i), &loader));
   const model::Rope& rope = std::get<model::Attention>(shape.layers.front().mixer).rope;
   w.rope = rope_frequencies(rope, load_rope_divisors(checkpoint, rope, &loader));
   w.mapped_bytes = loader.mapped_bytes();

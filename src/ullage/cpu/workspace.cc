@@ -25,8 +25,8 @@ int64_t partial_floats(const Dimensions& d, const CpuOptions& options, int64_t n
 
 Result<ThreadScratch> allocate_thread(const Dimensions& d, MemoryLedger* ledger) {
   const auto floats = [&](int64_t n) { return ledger->allocate_array<float>(MemoryRole::kWorkspace, n); };
-  const int64_t matmul_floats = std::max({matmul_scratch_floats(d.hidden), matmul_scratch_floats(d.q_dim),
-                                          matmul_scratch_floats(d.inner)});
+  const int64_t matmul_floats =
+      std::max({matmul_scratch_floats(d.hidden), matmul_scratch_floats(d.q_dim), matmul_scratch_floats(d.inner)});
   const int64_t state_floats = std::max(kQueryRows, d.group) * attention_state_floats(d.head_dim);
   const auto vocab = static_cast<size_t>(d.vocab);
   ThreadScratch t;
@@ -36,7 +36,7 @@ Result<ThreadScratch> allocate_thread(const Dimensions& d, MemoryLedger* ledger)
   ULLAGE_TRY(t.next_states, floats(state_floats));
   ULLAGE_TRY(float* logits, floats(d.vocab));
   ULLAGE_TRY(float* weights, floats(d.vocab));
-  ULLAGE_TRY(int32_t * ids, ledger->allocate_array<int32_t>(MemoryRole::kWorkspace, d.vocab));
+  ULLAGE_TRY(int32_t* ids, ledger->allocate_array<int32_t>(MemoryRole::kWorkspace, d.vocab));
   t.sampler = SamplerScratch{{logits, vocab}, {weights, vocab}, {ids, vocab}};
   return t;
 }

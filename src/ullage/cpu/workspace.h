@@ -45,15 +45,15 @@ struct ThreadScratch {
 inline constexpr int64_t kLogitRows = 32;
 
 struct Workspace {
-  Rows hidden;   // [max_num_batched_tokens, hidden]: the residual stream
-  Rows normed;   // [.., hidden]
-  Rows qkv;      // [.., q_dim + 2 * kv_dim]
-  Rows attended; // [.., q_dim]
-  Rows gate;     // [.., inner]
-  Rows up;       // [.., inner]
-  Rows angles;   // [.., rotary_dim]
-  Rows sampled;  // [max_num_seqs, hidden]: normed rows that give logits
-  Rows logits;   // [min(kLogitRows, max_num_seqs), vocab]
+  Rows hidden;    // [max_num_batched_tokens, hidden]: the residual stream
+  Rows normed;    // [.., hidden]
+  Rows qkv;       // [.., q_dim + 2 * kv_dim]
+  Rows attended;  // [.., q_dim]
+  Rows gate;      // [.., inner]
+  Rows up;        // [.., inner]
+  Rows angles;    // [.., rotary_dim]
+  Rows sampled;   // [max_num_seqs, hidden]: normed rows that give logits
+  Rows logits;    // [min(kLogitRows, max_num_seqs), vocab]
   // States of single partitions, when one request's partitions go to different threads.
   float* partials = nullptr;
   int64_t partial_floats = 0;
