@@ -336,6 +336,11 @@ void Connection::close() {
   owner_.on_closed(shared_from_this());
 }
 
+void Connection::close_when_written() {
+  if (state_ != State::kAnswering || is_exchange_open_) return close();
+  keep_alive_ = false;
+}
+
 void Connection::check_deadline(Time now) {
   if (state_ == State::kClosed) return;
   if (is_write_pending_ && now >= write_deadline_) return client_gone();

@@ -45,6 +45,8 @@ class Connection final : public Exchange, public std::enable_shared_from_this<Co
   // Closes what has waited too long; called a few times a second.
   void check_deadline(Time now);
   void close();
+  // Closes when the answer at hand, which must be complete, is written; at once when there is none.
+  void close_when_written();
   // A request has come and its answer is not yet written.
   bool is_busy() const;
 

@@ -9,6 +9,7 @@
 #include <set>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
@@ -36,6 +37,8 @@ using boost::system::error_code;
 // How often deadlines are looked at, and a drain's end.
 constexpr std::chrono::milliseconds kSweepInterval{100};
 constexpr std::chrono::milliseconds kDrainInterval{20};
+// How long stop() waits for clients to take their last answer.
+constexpr std::chrono::milliseconds kLastWords{500};
 // Connections beyond the limit that are told so; more are closed without a word.
 constexpr size_t kMaxRefusedConnections = 64;
 
@@ -55,6 +58,8 @@ struct Server::State final : ConnectionOwner, Threads, EngineCommands, EngineSta
   void watch_drain(std::chrono::steady_clock::time_point deadline);
   void log_steady_line();
   void shut();
+  // A copy: a connection that closes leaves the set.
+  std::vector<std::shared_ptr<Connection>> all_connections() const { return {connections.begin(), connections.end()}; }
   void log(LogLevel level, const std::string& message) const {
     if (options.log) options.log(level, message);
   }
@@ -215,6 +220,7 @@ void Server::State::on_accepted(tcp::socket socket) {
 
 void Server::State::on_closed(const std::shared_ptr<Connection>& connection) {
   connections.erase(connection);
+  if (is_shut && connections.empty()) drain_timer.cancel();
   metrics.set_connections(static_cast<int64_t>(connections.size()));
   num_live_now = api.num_live();
 }
@@ -243,8 +249,7 @@ void Server::State::sweep() {
   sweep_timer.async_wait([this](const error_code& error) {
     if (error || is_shut) return;
     const auto now = std::chrono::steady_clock::now();
-    const std::vector<std::shared_ptr<Connection>> all(connections.begin(), connections.end());
-    for (const auto& connection : all) connection->check_deadline(now);
+    for (const auto& connection : all_connections()) connection->check_deadline(now);
     sweep();
   });
 }
@@ -288,14 +293,18 @@ void Server::State::shut() {
     error_code ignored;
     acceptor->close(ignored);
   }
-  // What is written already (the cancelled requests' errors) may still be read by its client: sockets close in order.
-  const std::vector<std::shared_ptr<Connection>> all(connections.begin(), connections.end());
-  for (const auto& connection : all) connection->close();
+  // The cancelled requests' errors shall still reach their clients, if those read them now.
+  for (const auto& connection : all_connections()) connection->close_when_written();
   sweep_timer.cancel();
-  drain_timer.cancel();
   log_timer.cancel();
   work.reset();
   num_live_now = 0;
+  drain_timer.cancel();
+  if (connections.empty()) return;
+  drain_timer.expires_after(kLastWords);
+  drain_timer.async_wait([this](const error_code&) {
+    for (const auto& connection : all_connections()) connection->close();
+  });
 }
 
 Server::Server(ServerOptions options, ModelInfo model, const text::Tokenizer& tokenizer, Clock& clock)

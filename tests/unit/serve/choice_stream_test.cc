@@ -17,7 +17,7 @@ sched::SampledToken token_of(char c) {
 }
 
 // Feeds the text byte by byte; the last byte ends the request by length unless a stop string does before.
-struct Run {
+struct Answer {
   std::vector<std::string> texts;
   std::optional<ChoiceEnd> end;
   std::string whole() const {
@@ -26,8 +26,8 @@ struct Run {
     return out;
   }
 };
-Run run(ChoiceStream& stream, const std::string& text) {
-  Run result;
+Answer run(ChoiceStream& stream, const std::string& text) {
+  Answer result;
   for (size_t i = 0; i < text.size() && !result.end; ++i) {
     std::optional<EngineEnd> end;
     if (i + 1 == text.size()) end = EngineEnd{sched::FinishReason::kLength, -1};
@@ -41,7 +41,7 @@ Run run(ChoiceStream& stream, const std::string& text) {
 TEST(ChoiceStream, GivesOneDeltaATokenAndNoHalfCharacter) {
   const ByteTokenizer tokenizer;
   ChoiceStream stream(tokenizer, {});
-  const Run result = run(stream, "a\xE2\x82\xAC!");
+  const Answer result = run(stream, "a\xE2\x82\xAC!");
   EXPECT_EQ(result.texts, (std::vector<std::string>{"a", "", "", "\xE2\x82\xAC", "!"}));
   ASSERT_TRUE(result.end);
   EXPECT_EQ(result.end->reason, sched::FinishReason::kLength);
@@ -52,7 +52,7 @@ TEST(ChoiceStream, EndsAtAStopString) {
   ChoiceOptions options;
   options.stop = {"END"};
   ChoiceStream stream(tokenizer, options);
-  const Run result = run(stream, "aEbENDz");
+  const Answer result = run(stream, "aEbENDz");
   EXPECT_EQ(result.whole(), "aEb");
   EXPECT_EQ(result.texts.size(), 6U);  // the token that completed it is counted, those after are not
   EXPECT_EQ(result.end->reason, sched::FinishReason::kStop);
@@ -65,7 +65,7 @@ TEST(ChoiceStream, AStopStringInTheLastTokenWinsOverLength) {
   ChoiceOptions options;
   options.stop = {"END"};
   ChoiceStream stream(tokenizer, options);
-  const Run result = run(stream, "aEND");
+  const Answer result = run(stream, "aEND");
   EXPECT_EQ(result.end->reason, sched::FinishReason::kStop);
   EXPECT_EQ(result.whole(), "a");
 }
@@ -75,7 +75,7 @@ TEST(ChoiceStream, GivesHeldTextWhenTheLengthEndsIt) {
   ChoiceOptions options;
   options.stop = {"END"};
   ChoiceStream stream(tokenizer, options);
-  const Run result = run(stream, "aEN");
+  const Answer result = run(stream, "aEN");
   EXPECT_EQ(result.whole(), "aEN");
   EXPECT_EQ(result.end->reason, sched::FinishReason::kLength);
 }

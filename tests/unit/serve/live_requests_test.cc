@@ -34,6 +34,7 @@ class FakeEngine final : public EngineCommands {
 
 class FakeExchange final : public Exchange {
  public:
+  FakeExchange() { response.status = 0; }
   void on_gone(std::function<void()> gone) override { gone_ = std::move(gone); }
   void set_route(std::string_view) override {}
   void respond(HttpResponse answer) override {
@@ -48,7 +49,7 @@ class FakeExchange final : public Exchange {
   void finish() override { ++num_ends; }
   void leave() { std::exchange(gone_, nullptr)(); }
 
-  HttpResponse response{.status = 0};
+  HttpResponse response;  // status 0 = none yet
   std::string stream;
   int num_starts = 0;
   int num_ends = 0;

@@ -36,6 +36,14 @@ ResponseHead head_of(Api api) {
   return head;
 }
 
+Chunk chunk_of(const ChoiceDelta& delta, int64_t index, bool is_first) {
+  Chunk chunk;
+  chunk.choice_index = index;
+  chunk.is_first = is_first;
+  chunk.delta = &delta;
+  return chunk;
+}
+
 TokenLogprobs logprobs_of(std::string token, float logprob) {
   TokenLogprobs result;
   result.sampled = {token, token, logprob};
@@ -49,7 +57,7 @@ TEST(Chunk, OfAChatHasTheRoleFirstAndTheReasonLast) {
   ChoiceDelta delta;
   delta.text = "Hi \"you\"\n";
   std::string out;
-  append_chunk(out, head, {.choice_index = 1, .is_first = true, .delta = &delta}, nullptr);
+  append_chunk(out, head, chunk_of(delta, 1, true), nullptr);
   EXPECT_EQ(event(out), parse(R"({"id":"chatcmpl-1","object":"chat.completion.chunk","created":5,"model":"m","choices":[
     {"index":1,"delta":{"role":"assistant","content":"Hi \"you\"\n"},"logprobs":null,"finish_reason":null,
      "stop_reason":null}],"usage":null})"));
@@ -57,7 +65,7 @@ TEST(Chunk, OfAChatHasTheRoleFirstAndTheReasonLast) {
   delta.end = ChoiceEnd{sched::FinishReason::kLength, "", -1};
   const Usage usage{3, 4, 2};
   out.clear();
-  append_chunk(out, head, {.delta = &delta}, &usage);
+  append_chunk(out, head, chunk_of(delta, 0, false), &usage);
   const Json last = event(out);
   EXPECT_EQ(last["choices"][0]["delta"], parse(R"({"content":""})"));
   EXPECT_EQ(last["choices"][0]["finish_reason"], "length");
@@ -76,7 +84,10 @@ TEST(Chunk, OfACompletionCarriesEchoLogprobsAndIds) {
   delta.end = ChoiceEnd{sched::FinishReason::kStop, "STOP", -1};
   const std::vector<TokenId> prompt = {1, 2};
   std::string out;
-  append_chunk(out, head, {.is_first = true, .echo = "a", .delta = &delta, .prompt_tokens = prompt}, nullptr);
+  Chunk chunk = chunk_of(delta, 0, true);
+  chunk.echo = "a";
+  chunk.prompt_tokens = prompt;
+  append_chunk(out, head, chunk, nullptr);
   EXPECT_EQ(event(out), parse(R"({"id":"cmpl-1","object":"text_completion","created":5,"model":"m","choices":[
     {"index":0,"text":"ab","logprobs":{"text_offset":[0],"token_logprobs":[-0.5],"tokens":["b"],
      "top_logprobs":[{"b":-0.5,"bytes:\\xff":-9999.0}]},"finish_reason":"stop","stop_reason":"STOP",
@@ -146,9 +157,10 @@ TEST(ErrorBody, IsOpenAis) {
 
 TEST(JsonText, EscapesWhatJsonMustEscapeAndReplacesWhatIsNoText) {
   std::string out;
-  append_json_string(out, std::string("a\0\x1f\"\\\t\xC3\xA9\xED\xA0\x80\xF0\x9F\x98\x80\xFFz", 19));
+  using namespace std::string_literals;
+  append_json_string(out, "a\0\x1f\"\\\t\xC3\xA9\xED\xA0\x80\xF0\x9F\x98\x80\xFFz"s);
   EXPECT_EQ(parse(out).get<std::string>(),
-            std::string("a\0\x1f\"\\\t\xC3\xA9\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD\xF0\x9F\x98\x80\xEF\xBF\xBDz", 27));
+            "a\0\x1f\"\\\t\xC3\xA9\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD\xF0\x9F\x98\x80\xEF\xBF\xBDz"s);
 }
 
 TEST(JsonText, FloatsReadBackTheSame) {
