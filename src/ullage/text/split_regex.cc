@@ -22,12 +22,12 @@ constexpr size_t kMaxPatternBytes = 16384;
 // A stranger's pattern gets few steps and a short stretch of text at each place at first, and eight times more whenever
 // it hits either bound. What it was given is what it is charged; all tries of one text together stay within the budget.
 // Patterns in use take some ten steps a try.
-constexpr uint32_t kFirstLimit = 32;  // of PCRE2's steps
-constexpr size_t kFirstWindow = 256;  // of bytes that a try may look at
+constexpr uint32_t kFirstLimit = 16;  // of PCRE2's steps
+constexpr size_t kFirstWindow = 128;  // of bytes that a try may look at
 constexpr uint32_t kLargestLimit = uint32_t{1} << 30;
 constexpr int64_t kBytesPerStep = 16;  // a scan over a run of characters is not counted in steps
-constexpr int64_t kBudgetBase = int64_t{1} << 26;
-constexpr int64_t kBudgetPerByte = 1024;
+constexpr int64_t kBudgetBase = int64_t{1} << 23;
+constexpr int64_t kBudgetPerByte = 256;
 
 template <auto Free>
 struct Freer {
