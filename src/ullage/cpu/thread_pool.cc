@@ -1,5 +1,7 @@
 #include "ullage/cpu/thread_pool.h"
 
+#include "ullage/base/check.h"
+
 namespace ullage::cpu {
 namespace {
 
@@ -36,9 +38,14 @@ ThreadPool::~ThreadPool() {
 }
 
 void ThreadPool::take_items(int64_t thread) {
-  for (int64_t i = next_item_.fetch_add(1, std::memory_order_relaxed); i < num_items_;
-       i = next_item_.fetch_add(1, std::memory_order_relaxed)) {
-    call_(work_, i, thread);
+  constexpr uint64_t kItems = 0xffffffffu;
+  uint64_t seen = unclaimed_.load(std::memory_order_acquire);
+  while ((seen & kItems) != 0) {
+    if (!unclaimed_.compare_exchange_weak(seen, seen - 1, std::memory_order_acq_rel, std::memory_order_acquire))
+      continue;
+    call_(work_, static_cast<int64_t>(seen & kItems) - 1, thread);
+    if (num_undone_.fetch_sub(1, std::memory_order_acq_rel) == 1) num_undone_.notify_one();
+    seen = unclaimed_.load(std::memory_order_acquire);
   }
 }
 
@@ -47,29 +54,27 @@ void ThreadPool::run_erased(int64_t num_items, Call call, const void* work) {
     for (int64_t i = 0; i < num_items; ++i) call(work, i, 0);
     return;
   }
+  ULLAGE_CHECK(num_items <= INT32_MAX);
   call_ = call;
   work_ = work;
-  num_items_ = num_items;
-  next_item_.store(0, std::memory_order_relaxed);
-  num_busy_.store(static_cast<int32_t>(workers_.size()), std::memory_order_relaxed);
-  region_.fetch_add(1, std::memory_order_release);
+  num_undone_.store(static_cast<int32_t>(num_items), std::memory_order_relaxed);
+  const uint32_t region = static_cast<uint32_t>(region_.load(std::memory_order_relaxed)) + 1;  // may wrap
+  unclaimed_.store(static_cast<uint64_t>(region) << 32 | static_cast<uint64_t>(num_items), std::memory_order_release);
+  region_.store(static_cast<int32_t>(region), std::memory_order_release);
   region_.notify_all();
   take_items(0);
-  // Every worker has to leave the region before its description changes, even one that came too late for any item.
-  for (int32_t busy = num_busy_.load(std::memory_order_acquire); busy != 0;
-       busy = num_busy_.load(std::memory_order_acquire)) {
-    wait_for_change(num_busy_, busy);
+  for (int32_t undone = num_undone_.load(std::memory_order_acquire); undone != 0;
+       undone = num_undone_.load(std::memory_order_acquire)) {
+    wait_for_change(num_undone_, undone);
   }
 }
 
 void ThreadPool::serve(int64_t thread) {
-  int32_t seen = 0;
   for (;;) {
-    wait_for_change(region_, seen);
-    seen = region_.load(std::memory_order_acquire);
+    const int32_t seen = region_.load(std::memory_order_acquire);
     if (is_stopping_.load(std::memory_order_relaxed)) return;
     take_items(thread);
-    if (num_busy_.fetch_sub(1, std::memory_order_acq_rel) == 1) num_busy_.notify_one();
+    wait_for_change(region_, seen);
   }
 }
 

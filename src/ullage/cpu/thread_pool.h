@@ -36,13 +36,14 @@ class ThreadPool {
   void take_items(int64_t thread);
 
   const int64_t num_threads_;
-  // One region at a time: written by the owner before `region_` moves on, read by workers after.
+  // One region at a time. Whoever has claimed an item may read its description: it stays until every item is done.
   Call call_ = nullptr;
   const void* work_ = nullptr;
-  int64_t num_items_ = 0;
-  alignas(64) std::atomic<int64_t> next_item_{0};
-  alignas(64) std::atomic<int32_t> region_{0};    // number of the current region
-  alignas(64) std::atomic<int32_t> num_busy_{0};  // workers still in it
+  // The region's number in the high half, the items that nobody has claimed yet in the low one: a worker that wakes too
+  // late claims nothing of an old region, so nobody has to wait for it.
+  alignas(64) std::atomic<uint64_t> unclaimed_{0};
+  alignas(64) std::atomic<int32_t> num_undone_{0};  // items claimed or not, of the current region
+  alignas(64) std::atomic<int32_t> region_{0};      // what workers wait on
   std::atomic<bool> is_stopping_{false};
   std::vector<std::jthread> workers_;
 };
