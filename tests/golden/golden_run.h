@@ -90,7 +90,8 @@ inline const char* name_of(cpu::Isa isa) {
 // A model behind the real executor, for one request at a time.
 class ModelUnderTest {
  public:
-  static std::unique_ptr<ModelUnderTest> open(const std::string& path, cpu::Isa isa = cpu::Isa::kAuto) {
+  static std::unique_ptr<ModelUnderTest> open(const std::string& path, cpu::Isa isa = cpu::Isa::kAuto,
+                                              int64_t num_threads = 1) {
     auto checkpoint = model::Checkpoint::open(path);
     if (!checkpoint) {
       ADD_FAILURE() << checkpoint.error().to_string();
@@ -98,7 +99,7 @@ class ModelUnderTest {
     }
     auto model = std::unique_ptr<ModelUnderTest>(new ModelUnderTest(*std::move(checkpoint)));
     cpu::CpuOptions& o = model->options_;
-    o.num_threads = 2;
+    o.num_threads = num_threads;
     o.isa = isa;
     o.kv_dtype = model::DType::kF32;
     o.block_size = 16;

@@ -43,7 +43,7 @@ TEST(SmolLm2, EqualsTransformers) {
   }
   const double bound = 4 * golden.reference_error;
 
-  auto model = ModelUnderTest::open(path);
+  auto model = ModelUnderTest::open(path, cpu::Isa::kAuto, /*num_threads=*/0);
   ASSERT_NE(model, nullptr);
   Comparison c;
   for (size_t i = 0; i < golden.prompts.size(); ++i) {

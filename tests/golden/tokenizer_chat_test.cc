@@ -75,7 +75,9 @@ TEST(TokenizerChat, RendersWhatJinjaRenders) {
     if (golden->contains("error")) {
       ++num_refused;
       EXPECT_FALSE(prompt) << name << " rendered what Jinja refuses: " << line;
-      if (!prompt) EXPECT_EQ(prompt.error().code, ErrorCode::kInvalidArgument);
+      if (!prompt) {
+        EXPECT_EQ(prompt.error().code, ErrorCode::kInvalidArgument);
+      }
       continue;
     }
     if (!prompt && has_late_system(messages)) {  // some templates let it pass as a user's turn

@@ -11,6 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include <gtest/gtest.h>
+
 #include "tests/property/commands.h"
 #include "tests/unit/sched/requests.h"
 #include "ullage/sched/scheduler.h"
@@ -47,6 +49,15 @@ struct WorldTotals {
   int64_t num_refused = 0;
 };
 inline WorldTotals totals;
+
+// A property that met too little of what it is about holds for the wrong reason.
+inline void expect_hard_work() {
+  EXPECT_GT(totals.num_steps, 10000);
+  EXPECT_GT(totals.num_preempted, 500);
+  EXPECT_GT(totals.num_hit_tokens, 1000);
+  EXPECT_GT(totals.num_copies, 500);
+  EXPECT_GT(totals.num_refused, 500);
+}
 
 class SchedulerWorld {
  public:

@@ -22,7 +22,7 @@ struct SamplingParams {
   double frequency_penalty = 0.0;   // [-2, 2]; over output
   uint64_t seed = 0;                // always set: drawn at arrival when the client gives none
   int32_t num_logprobs = -1;  // -1 = none; 0 = the sampled token's; n = also the n most likely (raw model logprobs)
-  std::vector<std::pair<TokenId, float>> logit_bias;
+  std::vector<std::pair<TokenId, float>> logit_bias = {};  // added to the logits of these tokens
 
   friend bool operator==(const SamplingParams&, const SamplingParams&) = default;
 };

@@ -96,12 +96,14 @@ void ApiService::handle(HttpRequest request, ExchangePtr exchange) {
   const Route* route = find_route(request.path);
   if (route != nullptr) exchange->set_route(route->path);
   if (request.path.starts_with("/v1/") && !is_authorized(request)) {
-    return answer_error(*exchange, make_error(401, "Incorrect or missing API key; send it as 'Authorization: Bearer KEY'.",
-                                              "invalid_api_key", "authentication_error"));
+    return answer_error(*exchange,
+                        make_error(401, "Incorrect or missing API key; send it as 'Authorization: Bearer KEY'.",
+                                   "invalid_api_key", "authentication_error"));
   }
   if (route == nullptr) {
-    return answer_error(*exchange, make_error(404, fmt::format("There is nothing at {} {}.", request.method,
-                                                               std::string_view(request.path).substr(0, 256)),
+    return answer_error(*exchange, make_error(404,
+                                              fmt::format("There is nothing at {} {}.", request.method,
+                                                          std::string_view(request.path).substr(0, 256)),
                                               "not_found"));
   }
   if (!is_allowed(*route, request.method)) {
@@ -143,16 +145,17 @@ bool ApiService::is_authorized(const HttpRequest& request) const {
 }
 
 void ApiService::health(Exchange& exchange) const {
-  if (is_draining_) return answer_error(exchange, make_error(503, "The server is stopping.", "draining", "server_error"));
+  if (is_draining_)
+    return answer_error(exchange, make_error(503, "The server is stopping.", "draining", "server_error"));
   if (engine_.has_failed()) {
-    return answer_error(exchange, make_error(503, "The engine has failed: " + engine_.failure(), "engine_failed",
-                                             "server_error"));
+    return answer_error(
+        exchange, make_error(503, "The engine has failed: " + engine_.failure(), "engine_failed", "server_error"));
   }
   if (options_.stuck_timeout > 0 && live_.num_live() > 0 && engine_.since_heartbeat() > options_.stuck_timeout) {
-    return answer_error(exchange,
-                        make_error(503, fmt::format("The engine has not moved for {:.0f} s.",
-                                                    to_seconds(engine_.since_heartbeat())),
-                                   "engine_stuck", "server_error"));
+    return answer_error(
+        exchange,
+        make_error(503, fmt::format("The engine has not moved for {:.0f} s.", to_seconds(engine_.since_heartbeat())),
+                   "engine_stuck", "server_error"));
   }
   exchange.respond(HttpResponse{});
 }
@@ -202,7 +205,8 @@ void ApiService::show_metrics(ExchangePtr exchange) {
     HttpResponse response;
     response.content_type = "text/plain; version=0.0.4; charset=utf-8";
     response.body = metrics_.serialize();
-    threads_.run_on_io([exchange, response = std::move(response)]() mutable { exchange->respond(std::move(response)); });
+    threads_.run_on_io(
+        [exchange, response = std::move(response)]() mutable { exchange->respond(std::move(response)); });
   });
 }
 
@@ -236,8 +240,8 @@ void ApiService::generate(HttpRequest request, ExchangePtr exchange, Parse parse
     return answer_error(*exchange, error);
   }
   if (engine_.has_failed()) {
-    return answer_error(*exchange, make_error(503, "The engine has failed: " + engine_.failure(), "engine_failed",
-                                              "server_error"));
+    return answer_error(
+        *exchange, make_error(503, "The engine has failed: " + engine_.failure(), "engine_failed", "server_error"));
   }
   prepare_on_worker(
       std::move(request), std::move(exchange),
@@ -250,8 +254,7 @@ void ApiService::generate(HttpRequest request, ExchangePtr exchange, Parse parse
       });
 }
 
-void ApiService::start_generation(PreparedRequest prepared, const std::string& request_id,
-                                  ExchangePtr exchange) {
+void ApiService::start_generation(PreparedRequest prepared, const std::string& request_id, ExchangePtr exchange) {
   const GenerationFields& fields = prepared.fields;
   log_ignored(fields.ignored);
   std::string unique = plain_id(fields.request_id);
@@ -317,8 +320,8 @@ void ApiService::log_ignored(const std::vector<std::string>& names) {
   for (const std::string& name : names) {
     if (logged_fields_.size() >= kMaxLoggedFields) return;
     if (!logged_fields_.insert(name).second) continue;
-    options_.log(LogLevel::kInfo, fmt::format("Ignoring the request field '{}', which this server does not know (said once)",
-                                              name));
+    options_.log(LogLevel::kInfo,
+                 fmt::format("Ignoring the request field '{}', which this server does not know (said once)", name));
   }
 }
 

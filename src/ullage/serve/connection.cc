@@ -5,12 +5,12 @@
 #include <optional>
 #include <utility>
 
+#include <fmt/format.h>
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/error.hpp>
 #include <boost/beast/http/error.hpp>
 #include <boost/beast/http/parser.hpp>
 #include <boost/beast/http/string_body.hpp>
-#include <fmt/format.h>
 
 #include "ullage/serve/api_error.h"
 
@@ -125,9 +125,9 @@ void Connection::parse_input() {
       return refuse(431, "The request's header fields are too large.", "header_too_large");
     }
     if (error == http::error::body_limit) {
-      return refuse(413,
-                    fmt::format("The request body is larger than the limit of {} bytes.", owner_.limits().max_body_bytes),
-                    "body_too_large");
+      return refuse(
+          413, fmt::format("The request body is larger than the limit of {} bytes.", owner_.limits().max_body_bytes),
+          "body_too_large");
     }
     if (error == http::error::bad_version) {
       return refuse(505, "This server speaks HTTP/1.0 and HTTP/1.1.", "bad_http_version");

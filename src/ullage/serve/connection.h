@@ -1,5 +1,5 @@
-// One client's socket: reads requests (HTTP/1.0 and 1.1, keep-alive, pipelining), writes answers. Include from .cc files
-// only: Asio is heavy.
+// One client's socket: reads requests (HTTP/1.0 and 1.1, keep-alive, pipelining), writes answers. Include from .cc
+// files only: Asio is heavy.
 #pragma once
 
 #include <array>

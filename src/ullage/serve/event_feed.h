@@ -28,8 +28,8 @@ class EventFeed final : public engine::EventSink {
   void on_events(std::span<const sched::Event> events) override;
   engine::Statistics& statistics() { return statistics_; }
 
-  // Everything that came since the last call, in order; a step's events are never split. What may wait here is bounded by
-  // the live requests' max_tokens: the io thread takes all of it at once.
+  // Everything that came since the last call, in order; a step's events are never split. What may wait here is bounded
+  // by the live requests' max_tokens: the io thread takes all of it at once.
   std::vector<sched::Event> take();
 
  private:

@@ -10,9 +10,13 @@
 namespace ullage::serve {
 
 struct LiveRequests::Choice {
-  Choice(Request& the_request, RequestId the_id, int64_t the_index, int64_t the_prompt, const text::Tokenizer& tokenizer,
-         ChoiceOptions options)
-      : request(the_request), id(the_id), index(the_index), prompt_index(the_prompt), stream(tokenizer, std::move(options)) {}
+  Choice(Request& the_request, RequestId the_id, int64_t the_index, int64_t the_prompt,
+         const text::Tokenizer& tokenizer, ChoiceOptions options)
+      : request(the_request),
+        id(the_id),
+        index(the_index),
+        prompt_index(the_prompt),
+        stream(tokenizer, std::move(options)) {}
 
   Request& request;
   RequestId id;

@@ -65,7 +65,7 @@ class LiveRequests {
   Metrics& metrics_;
   int64_t last_id_ = 0;
   int64_t num_live_ = 0;
-  std::unordered_map<int64_t, Choice*> choices_;               // by request id; only look-ups, never walked
+  std::unordered_map<int64_t, Choice*> choices_;  // by request id; only look-ups, never walked
   std::unordered_map<Request*, std::unique_ptr<Request>> requests_;
   std::vector<std::unique_ptr<Request>> dropped_;  // kept until no caller up the stack can still hold them
 };

@@ -26,11 +26,11 @@ using prometheus::Labels;
 using Buckets = Histogram::BucketBoundaries;
 
 // vLLM's bucket boundaries, so that its dashboards fit (vllm/v1/metrics/loggers.py).
-const Buckets kFirstTokenSeconds = {0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1,  0.25, 0.5,   0.75,
+const Buckets kFirstTokenSeconds = {0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1,  0.25,  0.5,   0.75,
                                     1.0,   2.5,   5.0,  7.5,  10.0, 20.0, 40.0, 80.0, 160.0, 640.0, 2560.0};
 const Buckets kTokenSeconds = {0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2,  0.3,  0.4, 0.5,
                                0.75, 1.0,   2.5,  5.0,   7.5, 10.0, 20.0, 40.0, 80.0};
-const Buckets kRequestSeconds = {0.3,  0.5,  0.8,  1.0,  1.5,  2.0,   2.5,   5.0,   10.0,  15.0,  20.0,
+const Buckets kRequestSeconds = {0.3,  0.5,  0.8,  1.0,  1.5,   2.0,   2.5,   5.0,   10.0,   15.0,  20.0,
                                  30.0, 40.0, 50.0, 60.0, 120.0, 240.0, 480.0, 960.0, 1920.0, 7680.0};
 const Buckets kStepTokens = {1, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384};
 const Buckets kChoices = {1, 2, 5, 10, 20};
@@ -151,8 +151,8 @@ Metrics::Impl::Impl(const std::string& the_prefix, const ModelInfo& model)
       preemptions(counter(prefix + "num_preemptions_total", "Requests preempted for want of blocks.")),
       prompt_tokens(counter(prefix + "prompt_tokens_total", "Prompt tokens of requests whose first token has come.")),
       prompt_tokens_cached(counter(prefix + "prompt_tokens_cached_total", "Of them, found in the prefix cache.")),
-      prompt_tokens_computed_source(counter(prefix + "prompt_tokens_by_source_total", "Prompt tokens by source.",
-                                            {{"source", "local_compute"}})),
+      prompt_tokens_computed_source(
+          counter(prefix + "prompt_tokens_by_source_total", "Prompt tokens by source.", {{"source", "local_compute"}})),
       prompt_tokens_cached_source(counter(prefix + "prompt_tokens_by_source_total", "Prompt tokens by source.",
                                           {{"source", "local_cache_hit"}})),
       generation_tokens(counter(prefix + "generation_tokens_total", "Tokens generated.")),
@@ -171,8 +171,8 @@ Metrics::Impl::Impl(const std::string& the_prefix, const ModelInfo& model)
                                  "A request's mean time per output token after its first.", kTokenSeconds)),
       e2e(histogram(prefix + "e2e_request_latency_seconds", "Arrival to end.", kRequestSeconds)),
       queue(histogram(prefix + "request_queue_time_seconds", "Arrival to first scheduling.", kRequestSeconds)),
-      inference(histogram(prefix + "request_inference_time_seconds", "First scheduling to last token.",
-                          kRequestSeconds)),
+      inference(
+          histogram(prefix + "request_inference_time_seconds", "First scheduling to last token.", kRequestSeconds)),
       prefill(histogram(prefix + "request_prefill_time_seconds", "First scheduling to first token.", kRequestSeconds)),
       decode(histogram(prefix + "request_decode_time_seconds", "First token to last token.", kRequestSeconds)),
       step_tokens(histogram(prefix + "iteration_tokens_total", "Tokens computed in a step.", kStepTokens)),

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/format.h>
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
@@ -18,7 +19,6 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/thread_pool.hpp>
-#include <fmt/format.h>
 
 #include "ullage/base/check.h"
 #include "ullage/serve/api_service.h"
@@ -112,7 +112,7 @@ struct Server::State final : ConnectionOwner, Threads, EngineCommands, EngineSta
   std::set<std::shared_ptr<Connection>> connections;
   LiveRequests live;
   ApiService api;
-  bool is_shut = false;  // io thread
+  bool is_shut = false;            // io thread
   bool is_refresh_posted = false;  // io thread
 
   std::atomic<uint16_t> bound_port{0};
@@ -148,9 +148,10 @@ Result<void> Server::State::listen_on(const tcp::endpoint& endpoint) {
   error_code error;
   auto acceptor = std::make_unique<tcp::acceptor>(io);
   const auto fail = [&](const char* what) -> Result<void> {
-    return Error{ErrorCode::kIo,
-                 fmt::format("cannot {} {}:{}: {}", what, endpoint.address().to_string(), endpoint.port(), error.message()),
-                 "--host, --port"};
+    return Error{
+        ErrorCode::kIo,
+        fmt::format("cannot {} {}:{}: {}", what, endpoint.address().to_string(), endpoint.port(), error.message()),
+        "--host, --port"};
   };
   acceptor->open(endpoint.protocol(), error);
   if (error) return fail("open a socket for");
@@ -171,7 +172,8 @@ Result<void> Server::State::bind() {
   const auto found = resolver.resolve(options.host, fmt::format("{}", options.port),
                                       tcp::resolver::passive | tcp::resolver::numeric_service, error);
   if (error || found.empty()) {
-    return Error{ErrorCode::kIo, fmt::format("cannot find the address '{}': {}", options.host, error.message()), "--host"};
+    return Error{ErrorCode::kIo, fmt::format("cannot find the address '{}': {}", options.host, error.message()),
+                 "--host"};
   }
   // A name may have several addresses (localhost: 127.0.0.1 and ::1). The first must do; the others are a courtesy.
   std::vector<tcp::endpoint> endpoints;

@@ -99,8 +99,12 @@ TEST(Sampler, OddLogitsHaveADefinedAnswer) {
       ASSERT_GE(token.token, 0);
       ASSERT_LT(token.token, static_cast<TokenId>(row.size()));
       EXPECT_TRUE(std::isfinite(token.logprob));
-      if (row.size() == 3 && row[0] == kInf) EXPECT_EQ(token.token, 0);
-      if (row.size() == 3 && row[1] == 5.0f) EXPECT_EQ(token.token, 1);
+      if (row.size() == 3 && row[0] == kInf) {
+        EXPECT_EQ(token.token, 0);
+      }
+      if (row.size() == 3 && row[1] == 5.0f) {
+        EXPECT_EQ(token.token, 1);
+      }
     }
   }
 }
@@ -130,7 +134,9 @@ TEST(Sampler, DrawsFollowTheReferenceDistribution) {
     for (size_t i = 0; i < expected.size(); ++i) {
       const double mean = expected[i] * kDraws;
       const double seen = static_cast<double>(counts[static_cast<TokenId>(i)]);
-      if (expected[i] == 0) EXPECT_EQ(seen, 0) << "token " << i << " should be cut off";
+      if (expected[i] == 0) {
+        EXPECT_EQ(seen, 0) << "token " << i << " should be cut off";
+      }
       if (mean < 5) continue;
       statistic += (seen - mean) * (seen - mean) / mean;
       cells += 1;

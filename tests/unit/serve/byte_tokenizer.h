@@ -35,9 +35,7 @@ class ByteTokenizer final : public text::Tokenizer {
   int64_t vocab_size() const override { return 258; }
   TokenId bos_token() const override { return kBos; }
   std::span<const TokenId> eos_tokens() const override { return eos_; }
-  TokenId find_token(std::string_view name) const override {
-    return name == "<s>" ? kBos : name == "</s>" ? kEos : -1;
-  }
+  TokenId find_token(std::string_view name) const override { return name == "<s>" ? kBos : name == "</s>" ? kEos : -1; }
 
  private:
   std::array<TokenId, 1> eos_{kEos};

@@ -99,11 +99,12 @@ constexpr auto kUnsupported = ErrorCode::kUnsupported;
 INSTANTIATE_TEST_SUITE_P(
     Fields, RefusedCompletion,
     testing::Values(
-        Refusal{R"("prompt": 5)", "prompt"}, Refusal{R"("prompt": [])", "prompt"}, Refusal{R"("prompt": [""  , 1])", "prompt/1"},
-        Refusal{R"("prompt": [1, "a"])", "prompt"}, Refusal{R"("prompt": [-1])", "prompt"},
-        Refusal{R"("prompt": [3000000000])", "prompt"}, Refusal{R"("prompt": [1.5])", "prompt"},
-        Refusal{R"("prompt": [[]])", "prompt/0"}, Refusal{R"("prompt": null)", "prompt"}, Refusal{R"("model": 3)", "model"},
-        Refusal{R"("n": 0)", "n"}, Refusal{R"("n": -1)", "n"}, Refusal{R"("n": 129)", "n"}, Refusal{R"("n": "2")", "n"},
+        Refusal{R"("prompt": 5)", "prompt"}, Refusal{R"("prompt": [])", "prompt"},
+        Refusal{R"("prompt": [""  , 1])", "prompt/1"}, Refusal{R"("prompt": [1, "a"])", "prompt"},
+        Refusal{R"("prompt": [-1])", "prompt"}, Refusal{R"("prompt": [3000000000])", "prompt"},
+        Refusal{R"("prompt": [1.5])", "prompt"}, Refusal{R"("prompt": [[]])", "prompt/0"},
+        Refusal{R"("prompt": null)", "prompt"}, Refusal{R"("model": 3)", "model"}, Refusal{R"("n": 0)", "n"},
+        Refusal{R"("n": -1)", "n"}, Refusal{R"("n": 129)", "n"}, Refusal{R"("n": "2")", "n"},
         Refusal{R"("n": 1.5)", "n"}, Refusal{R"("n": true)", "n"}, Refusal{R"("n": 18446744073709551615)", "n"},
         Refusal{R"("best_of": 3)", "best_of", kUnsupported}, Refusal{R"("max_tokens": 0)", "max_tokens"},
         Refusal{R"("max_tokens": -7)", "max_tokens"}, Refusal{R"("max_tokens": "many")", "max_tokens"},
@@ -122,11 +123,13 @@ INSTANTIATE_TEST_SUITE_P(
         Refusal{R"("stop_token_ids": 5)", "stop_token_ids"}, Refusal{R"("stop_token_ids": [-5])", "stop_token_ids"},
         Refusal{R"("ignore_eos": 1)", "ignore_eos"}, Refusal{R"("logprobs": -1)", "logprobs"},
         Refusal{R"("logprobs": 21)", "logprobs"}, Refusal{R"("logprobs": true)", "logprobs"},
-        Refusal{R"("stream": "yes")", "stream"}, Refusal{R"("stream_options": {"include_usage": true})", "stream_options"},
+        Refusal{R"("stream": "yes")", "stream"},
+        Refusal{R"("stream_options": {"include_usage": true})", "stream_options"},
         Refusal{R"("stream": true, "stream_options": 5)", "stream_options"},
         Refusal{R"("stream": true, "stream_options": {"include_usage": 5})", "include_usage"},
         Refusal{R"("cache_salt": "")", "cache_salt"}, Refusal{R"("cache_salt": 5)", "cache_salt"},
-        Refusal{R"("priority": "high")", "priority"}, Refusal{R"("truncate_prompt_tokens": 0)", "truncate_prompt_tokens"},
+        Refusal{R"("priority": "high")", "priority"},
+        Refusal{R"("truncate_prompt_tokens": 0)", "truncate_prompt_tokens"},
         Refusal{R"("truncate_prompt_tokens": -2)", "truncate_prompt_tokens"}));
 INSTANTIATE_TEST_SUITE_P(
     Unsupported, RefusedCompletion,
@@ -201,22 +204,24 @@ TEST_P(RefusedMessages, NamesThePlace) {
 }
 INSTANTIATE_TEST_SUITE_P(
     Messages, RefusedMessages,
-    testing::Values(
-        Refusal{"null", "messages"}, Refusal{"[]", "messages"}, Refusal{R"("hi")", "messages"}, Refusal{"[5]", "messages/0"},
-        Refusal{R"([{"content": "a"}])", "messages/0/role"}, Refusal{R"([{"role": 5, "content": "a"}])", "messages/0/role"},
-        Refusal{R"([{"role": "owner", "content": "a"}])", "messages/0/role"},
-        Refusal{R"([{"role": "tool", "content": "a"}])", "messages/0/role", kUnsupported},
-        Refusal{R"([{"role": "user"}])", "messages/0/content"},
-        Refusal{R"([{"role": "user", "content": 5}])", "messages/0/content"},
-        Refusal{R"([{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}])",
-                "messages/0/content/0", kUnsupported},
-        Refusal{R"([{"role": "user", "content": [{"type": "input_audio"}]}])", "messages/0/content/0", kUnsupported},
-        Refusal{R"([{"role": "user", "content": [{"type": "text"}]}])", "messages/0/content/0"},
-        Refusal{R"([{"role": "user", "content": [{"text": "a"}]}])", "messages/0/content/0"},
-        Refusal{R"([{"role": "assistant", "tool_calls": [{}]}])", "messages/0/tool_calls", kUnsupported}));
+    testing::Values(Refusal{"null", "messages"}, Refusal{"[]", "messages"}, Refusal{R"("hi")", "messages"},
+                    Refusal{"[5]", "messages/0"}, Refusal{R"([{"content": "a"}])", "messages/0/role"},
+                    Refusal{R"([{"role": 5, "content": "a"}])", "messages/0/role"},
+                    Refusal{R"([{"role": "owner", "content": "a"}])", "messages/0/role"},
+                    Refusal{R"([{"role": "tool", "content": "a"}])", "messages/0/role", kUnsupported},
+                    Refusal{R"([{"role": "user"}])", "messages/0/content"},
+                    Refusal{R"([{"role": "user", "content": 5}])", "messages/0/content"},
+                    Refusal{R"([{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}])",
+                            "messages/0/content/0", kUnsupported},
+                    Refusal{R"([{"role": "user", "content": [{"type": "input_audio"}]}])", "messages/0/content/0",
+                            kUnsupported},
+                    Refusal{R"([{"role": "user", "content": [{"type": "text"}]}])", "messages/0/content/0"},
+                    Refusal{R"([{"role": "user", "content": [{"text": "a"}]}])", "messages/0/content/0"},
+                    Refusal{R"([{"role": "assistant", "tool_calls": [{}]}])", "messages/0/tool_calls", kUnsupported}));
 
 TEST(TokenizeRequest, TakesTextOrMessages) {
-  const auto text = parse_tokenize_request(R"({"prompt": "a", "add_special_tokens": false, "return_token_strs": true})");
+  const auto text =
+      parse_tokenize_request(R"({"prompt": "a", "add_special_tokens": false, "return_token_strs": true})");
   ASSERT_TRUE(text);
   EXPECT_FALSE(text->is_chat);
   EXPECT_EQ(text->add_special_tokens, false);

@@ -70,7 +70,8 @@ TEST(Prepare, RefusesAPromptThatFillsTheModel) {
 TEST(Prepare, TruncatesFromTheLeft) {
   CompletionRequest request = completion_of("abcdef");
   request.fields.truncate_prompt_tokens = 2;
-  EXPECT_EQ(prepare(std::move(request), model_of(100), kTokenizer)->prompts[0].tokens, (std::vector<TokenId>{'e', 'f'}));
+  EXPECT_EQ(prepare(std::move(request), model_of(100), kTokenizer)->prompts[0].tokens,
+            (std::vector<TokenId>{'e', 'f'}));
   request = completion_of("abcdefghijklmnop");
   request.fields.truncate_prompt_tokens = -1;
   request.fields.max_tokens = 4;
