@@ -182,6 +182,7 @@ serve::ModelInfo model_info(const ServeArgs& args, const LoadedModel& model, con
   info.root = model.root;
   info.max_model_len = setup.options.max_model_len;
   info.engine = setup.options;
+  info.capacity = setup.capacity;
   info.generation = model.generation;
   info.chat_template = model.chat_template;
   info.device_kind = setup.executor->device_kind();

@@ -207,18 +207,14 @@ Metrics::Impl::Impl(const std::string& the_prefix, const ModelInfo& model)
 }
 
 void Metrics::Impl::add_cache_config(const ModelInfo& model) {
-  const int64_t usable = std::max<int64_t>(0, model.engine.num_blocks - 1);
-  const int64_t blocks_per_request =
-      model.engine.block_size > 0 ? ceil_div(std::max<int64_t>(1, model.max_model_len), model.engine.block_size) : 1;
   gauge(prefix + "cache_config_info", "The KV cache's configuration, as labels.",
         {{"block_size", fmt::format("{}", model.engine.block_size)},
          {"cache_dtype", model.kv_cache_dtype},
          {"enable_prefix_caching", model.engine.enable_prefix_caching ? "True" : "False"},
          {"num_gpu_blocks", fmt::format("{}", model.engine.num_blocks)},
          {"device", model.device_kind},
-         {"kv_cache_size_tokens", fmt::format("{}", usable * model.engine.block_size)},
-         {"kv_cache_max_concurrency",
-          fmt::format("{:.2f}", static_cast<double>(usable) / static_cast<double>(blocks_per_request))}})
+         {"kv_cache_size_tokens", fmt::format("{}", model.capacity.size_tokens)},
+         {"kv_cache_max_concurrency", fmt::format("{:.2f}", model.capacity.max_concurrency)}})
       .Set(1);
 }
 

@@ -7,6 +7,7 @@
 
 #include "ullage/base/result.h"
 #include "ullage/engine/engine.h"
+#include "ullage/memory/kv_layout.h"
 #include "ullage/model/checkpoint.h"
 #include "ullage/text/chat_template.h"
 
@@ -25,6 +26,7 @@ struct ModelInfo {
   std::string root;              // the model's directory or file: clients load their tokenizer from it
   int64_t max_model_len = 0;     // tokens, prompt and output together
   engine::EngineOptions engine;  // pool geometry, for limits and /metrics
+  memory::KvCapacity capacity;   // as the boot line prints it
   model::GenerationDefaults generation;  // sampling where a request is silent; eos_token_ids end requests
   // The template, or the Error that a chat request gets (no template, none that fits).
   Result<text::ChatTemplate> chat_template = Error{ErrorCode::kUnsupported, "the model has no chat template", ""};
