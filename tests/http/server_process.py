@@ -54,6 +54,9 @@ class Server:
                     raise AssertionError("the server did not stop:\n" + "".join(self.lines)) from None
         self._reader.join(10)
         self.process.stdout.close()
+        # A sanitizer's report shows here too: leaks are found at the very end.
+        if self.process.returncode != 0:
+            raise AssertionError(f"the server ended with status {self.process.returncode}:\n" + "".join(self.lines[-200:]))
 
     def _read(self):
         for line in self.process.stdout:

@@ -116,7 +116,7 @@ class ApiTest(unittest.TestCase):
         labels = next(iter(samples["vllm:num_requests_running"]))
         self.assertEqual(dict(labels), {"model_name": "tiny", "engine": "0"})
         config = dict(next(iter(samples["vllm:cache_config_info"])))
-        self.assertEqual(int(config["kv_cache_size_tokens"]), (int(config["num_gpu_blocks"]) - 1) * 16)
+        self.assertEqual(int(config["kv_cache_size_tokens"]), int(config["num_gpu_blocks"]) * 16)
         for name in ("process_resident_memory_bytes", "process_open_fds", "process_start_time_seconds"):
             self.assertGreater(self.server.metric(name), 0)
 

@@ -198,13 +198,15 @@ std::optional<uint64_t> environment_number(const char* name) {
   return std::strtoull(text, nullptr, 10);
 }
 
+constexpr uint64_t kNumSessions = 60;
+
 class Invariance : public testing::TestWithParam<const char*> {};
 
 TEST_P(Invariance, OutputEqualsTheRequestAlone) {
   Model model(GetParam());
   ASSERT_TRUE(model.is_open());
   const auto only = environment_number("ULLAGE_INVARIANCE_SEED");
-  const uint64_t num_sessions = environment_number("ULLAGE_INVARIANCE_SESSIONS").value_or(60);
+  const uint64_t num_sessions = environment_number("ULLAGE_INVARIANCE_SESSIONS").value_or(kNumSessions);
   const uint64_t first = only.value_or(1);
   Counts counts;
   for (uint64_t seed = first; seed < (only ? first + 1 : first + num_sessions); ++seed) {
@@ -217,7 +219,7 @@ TEST_P(Invariance, OutputEqualsTheRequestAlone) {
             << " prefix hits (" << counts.num_partial_hits << " partial, " << counts.num_resumed_hits
             << " after a preemption), " << counts.num_chunked << " chunked, " << counts.num_batched_steps
             << " steps of several requests\n";
-  if (only || HasFailure()) return;
+  if (only || num_sessions < kNumSessions || HasFailure()) return;  // fewer need not meet everything
   EXPECT_GT(counts.num_preemptions, 20);
   EXPECT_GT(counts.num_hits, 20);
   EXPECT_GT(counts.num_partial_hits, 5);

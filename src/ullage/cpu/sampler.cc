@@ -12,7 +12,6 @@ namespace {
 using sched::SampledToken;
 using sched::SamplingParams;
 using sched::ScheduledRequest;
-using sched::TokenLogprob;
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr double kGreedyTemperature = 1e-5;  // vLLM's _SAMPLING_EPS
