@@ -139,7 +139,7 @@ void LiveRequests::on_event(Choice& choice, const sched::Event& event) {
     ApiError error = failure.empty() ? to_api_error(rejected->error) : engine_error(failure);
     if (error.code.empty() && rejected->error.code == ErrorCode::kTooLarge) error.code = "context_length_exceeded";
     error.param.clear();  // the engine's place is not a field of the client's
-    fail(request, std::move(error));
+    fail(request, error);
   } else if (std::holds_alternative<sched::CancelledEvent>(event.body)) {
     choices_.erase(choice.id.value);
     choice.is_done = true;
@@ -230,7 +230,7 @@ void LiveRequests::complete(Request& request) {
   exchange->respond(std::move(response));
 }
 
-void LiveRequests::fail(Request& request, ApiError error) {
+void LiveRequests::fail(Request& request, const ApiError& error) {
   const std::shared_ptr<Exchange> exchange = request.exchange;
   if (request.is_streaming) {
     append_stream_error(request.output, error);
@@ -267,6 +267,7 @@ void LiveRequests::drop(Request& request) {
 
 void LiveRequests::cancel_all() {
   std::vector<Request*> all;
+  all.reserve(requests_.size());
   for (const auto& entry : requests_) all.push_back(entry.first);
   for (Request* request : all) fail(*request, engine_error(engine_.failure()));
   dropped_.clear();

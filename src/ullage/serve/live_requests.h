@@ -55,7 +55,7 @@ class LiveRequests {
   void flush_token(Choice& choice, const std::optional<EngineEnd>& end);
   void end_choice(Choice& choice);
   void complete(Request& request);
-  void fail(Request& request, ApiError error);
+  void fail(Request& request, const ApiError& error);
   // Cancels what still runs and forgets the request. `request` is gone after.
   void drop(Request& request);
   void flush_output(Request& request);

@@ -130,7 +130,7 @@ Result<std::optional<int64_t>> read_int(const Json& object, const char* key, Ran
   if (*number > range.max) {
     return bad_field(key, fmt::format("'{}' must be at most {}, found {}", key, range.max, *number));
   }
-  return std::optional<int64_t>(*number);
+  return number;
 }
 
 Result<std::optional<double>> read_double(const Json& object, const char* key, Range<double> range) {
