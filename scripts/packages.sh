@@ -73,7 +73,7 @@ ensure_packages() {
   local -a missing
   mapfile -t missing < <(missing_packages "$@")
   ((${#missing[@]} == 0)) && return 0
-  say "installing ${#missing[@]} Debian packages: ${missing[*]}"
+  say "installing ${#missing[@]} Debian packages (minutes, on a slow line): ${missing[*]}"
   install_packages "${missing[@]}" || return 1
   num_installed=${#missing[@]}
 }
