@@ -5,6 +5,7 @@
 set -eu
 cd "$(dirname "$0")/.."
 seconds="${1:-60}"
+case $seconds in *[!0-9]*) sed -n '2,4s/^# //p' "$0" >&2 && exit 2 ;; esac
 [ $# -gt 0 ] && shift
 [ $# -gt 0 ] || set -- gguf safetensors config tokenizer request
 build="${ULLAGE_FUZZ_BUILD:-build/fuzz}"
