@@ -31,7 +31,8 @@ Error io_error(const std::string& path, const char* what) {
 }
 
 Result<int64_t> open_regular(const std::string& path, Descriptor& out) {
-  out.fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  // O_NONBLOCK: opening a named pipe would wait for its writer. Regular files do not heed it.
+  out.fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (out.fd < 0) return io_error(path, "open the file");
   struct stat info{};
   if (::fstat(out.fd, &info) != 0) return io_error(path, "read the file's size");

@@ -2,6 +2,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include <sys/stat.h>
+
 #include <gtest/gtest.h>
 
 #include "ullage/base/mapped_file.h"
@@ -50,6 +52,13 @@ TEST_F(Files, SayWhatIsWrongWithAPath) {
   const auto directory = MappedFile::open(directory_);
   ASSERT_FALSE(directory);
   EXPECT_EQ(directory.error().code, ErrorCode::kInvalidArgument);
+}
+
+TEST_F(Files, ANamedPipeIsRefusedRatherThanWaitedFor) {
+  const std::string path = directory_ + "/pipe";
+  ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
+  EXPECT_FALSE(MappedFile::open(path));
+  EXPECT_FALSE(read_text_file(path, 100));
 }
 
 TEST_F(Files, ReadsTextUpToALimit) {
