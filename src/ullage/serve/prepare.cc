@@ -26,6 +26,18 @@ Result<void> check_tokens(const std::vector<TokenId>& tokens, std::string_view w
   return {};
 }
 
+// What the engine cannot compute must not reach it: there it would end the step of every request.
+Result<void> check_embedded(const std::vector<TokenId>& tokens, std::string_view where, const ModelInfo& model,
+                            const text::Tokenizer& tokenizer) {
+  if (model.vocab_size <= 0) return {};
+  const auto over = std::find_if(tokens.begin(), tokens.end(), [&](TokenId t) { return t >= model.vocab_size; });
+  if (over == tokens.end()) return {};
+  return bad(where,
+             fmt::format("'{}' has token {} (\"{}\"), which the tokenizer knows and the model, of {} tokens, does "
+                         "not; leave it out",
+                         where, *over, tokenizer.token_name(*over), model.vocab_size));
+}
+
 // The tokens that one request may have, prompt and output together: the model's length, or the whole pool if that is
 // less.
 int64_t max_request_tokens(const ModelInfo& model) {
@@ -168,6 +180,7 @@ Result<PreparedRequest> prepare(CompletionRequest request, const ModelInfo& mode
       if (request.echo) prompt.echo = tokenizer.decode(prompt.tokens, prepared.fields.skip_special_tokens);
     }
     truncate(prompt.tokens, prepared.fields, model);
+    ULLAGE_TRY_VOID(check_embedded(prompt.tokens, where, model, tokenizer));
     ULLAGE_TRY_VOID(fit_prompt(prompt, prepared.fields, kDefaultCompletionTokens, model, where));
     prepared.prompts.push_back(std::move(prompt));
   }
@@ -182,6 +195,7 @@ Result<PreparedRequest> prepare(ChatRequest request, const ModelInfo& model, con
   ULLAGE_TRY(prompt.tokens,
              tokenize_chat(request.messages, request.add_generation_prompt, add_special_tokens, model, tokenizer));
   truncate(prompt.tokens, prepared.fields, model);
+  ULLAGE_TRY_VOID(check_embedded(prompt.tokens, "messages", model, tokenizer));
   ULLAGE_TRY_VOID(fit_prompt(prompt, prepared.fields, /*default_tokens=*/-1, model, "messages"));
   prepared.prompts.push_back(std::move(prompt));
   return prepared;

@@ -44,6 +44,26 @@ TEST(Prepare, TakesTheModelsDefaultsWhereTheClientIsSilent) {
   EXPECT_EQ(prepared->prompts[0].max_tokens, 16);
 }
 
+TEST(Prepare, ATokenThatTheModelHasNoEmbeddingForIsRefused) {
+  ModelInfo model = model_of(100);
+  model.vocab_size = ByteTokenizer::kBos + 1;
+  CompletionRequest request = completion_of("ab");
+  EXPECT_TRUE(prepare(request, model, kTokenizer));
+  model.vocab_size = ByteTokenizer::kBos;
+  auto prepared = prepare(request, model, kTokenizer);
+  ASSERT_FALSE(prepared);
+  EXPECT_EQ(prepared.error().where, "prompt");
+  EXPECT_NE(prepared.error().message.find("256 (\"<s>\")"), std::string::npos) << prepared.error().message;
+  request.prompts[0] = std::vector<TokenId>{'a', ByteTokenizer::kEos};
+  EXPECT_FALSE(prepare(request, model, kTokenizer));
+  ChatRequest chat;
+  chat.messages = {{"user", "\xff"}};
+  model.chat_template = text::ChatTemplate::named("chatml");
+  EXPECT_TRUE(prepare(chat, model, kTokenizer));
+  model.vocab_size = 'z';
+  EXPECT_FALSE(prepare(chat, model, kTokenizer));
+}
+
 TEST(Prepare, ADefaultLengthFitsButAnAskedForOneMustFit) {
   EXPECT_EQ(prepare(completion_of("abcdefg"), model_of(10), kTokenizer)->prompts[0].max_tokens, 2);
   CompletionRequest request = completion_of("abcdefg");
