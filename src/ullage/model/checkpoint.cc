@@ -1,6 +1,7 @@
 #include "ullage/model/checkpoint.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cstring>
 #include <map>
 #include <optional>
@@ -31,6 +32,7 @@ struct Loaded {
   GenerationDefaults generation;
   std::string chat_template;
   std::vector<TensorView> tensors;
+  std::map<std::string, std::string> unread;  // tensors of dtypes that are not read, and the dtype's name
   std::vector<int32_t>
       indices;  // [num_layers, kNumTensorRoles] into tensors; -1 = none. Layer 0 holds the once-a-model roles
 };
@@ -69,14 +71,49 @@ Result<void> check_tensor(const TensorView& tensor, const TensorSpec& spec, cons
   return {};
 }
 
+// "model.layers.12.mlp.up_proj.weight" -> 12; -1 for tensors of no layer.
+int64_t layer_of(std::string_view name, TensorNaming naming) {
+  const std::string_view prefix = naming == TensorNaming::kGguf ? "blk." : "model.layers.";
+  if (!name.starts_with(prefix)) return -1;
+  int64_t layer = 0;
+  const char* const begin = name.data() + prefix.size();
+  const auto [end, status] = std::from_chars(begin, name.data() + name.size(), layer);
+  return status == std::errc() && end != begin ? layer : -1;
+}
+
+// A model with some of its layers left out would run, and talk nonsense.
+Result<void> check_no_more_layers(const Loaded& loaded, TensorNaming naming) {
+  const auto num_layers = static_cast<int64_t>(loaded.shape.layers.size());
+  for (const TensorView& tensor : loaded.tensors) {
+    if (layer_of(tensor.name, naming) < num_layers) continue;
+    return Error{
+        ErrorCode::kCorrupt,
+        fmt::format("has tensor {}, but the model's configuration says that it has {} layers; the files do not "
+                    "belong together",
+                    quote(tensor.name), num_layers),
+        loaded.path};
+  }
+  return {};
+}
+
 // Gives every needed tensor its place.
-Result<std::vector<int32_t>> assign_roles(const ModelShape& shape, TensorNaming naming,
-                                          const std::vector<TensorView>& tensors, const std::string& path) {
+Result<std::vector<int32_t>> assign_roles(const Loaded& loaded, TensorNaming naming) {
+  const std::vector<TensorView>& tensors = loaded.tensors;
+  const ModelShape& shape = loaded.shape;
+  const std::string& path = loaded.path;
+  ULLAGE_TRY_VOID(check_no_more_layers(loaded, naming));
   ULLAGE_TRY(const auto by_name, index_by_name(tensors, path));
   std::vector<int32_t> indices(shape.layers.size() * kNumTensorRoles, -1);
   for (const TensorSpec& spec : tensor_specs(shape, naming)) {
     const auto it = by_name.find(spec.name);
     if (it == by_name.end()) {
+      if (const auto unread = loaded.unread.find(spec.name); unread != loaded.unread.end()) {
+        return Error{ErrorCode::kUnsupported,
+                     fmt::format("is stored as {}; from Hugging Face directories F32, F16 and BF16 are read. Take the "
+                                 "unquantised model, or a GGUF",
+                                 unread->second),
+                     fmt::format("{}: tensor {}", path, spec.name)};
+      }
       if (spec.is_optional) continue;
       return Error{
           ErrorCode::kCorrupt,
@@ -109,13 +146,18 @@ DType most_common_dtype(const std::vector<TensorView>& tensors, DType fallback) 
   return *most == 0 ? fallback : static_cast<DType>(most - std::begin(bytes));
 }
 
-// A shard's tensors. Those of dtypes that the model code does not read stay out; a needed one is then missed by name.
-Result<void> add_shard(const Shard& shard, const MappedFile& file, std::vector<TensorView>& tensors) {
+// A shard's tensors. Those of dtypes that the model code does not read stay out: some model files carry tensors that
+// nobody needs.
+Result<void> add_shard(const Shard& shard, const MappedFile& file, Loaded& state) {
   ULLAGE_TRY(const SafetensorsFile parsed, SafetensorsFile::parse(file.bytes(), shard.path));
   std::vector<std::string_view> names;
   for (const SafetensorsTensor& tensor : parsed.tensors()) {
     names.push_back(tensor.name);
-    if (tensor.dtype) tensors.push_back({tensor.name, *tensor.dtype, tensor.shape, tensor.data});
+    if (tensor.dtype) {
+      state.tensors.push_back({tensor.name, *tensor.dtype, tensor.shape, tensor.data});
+    } else {
+      state.unread.emplace(tensor.name, tensor.dtype_name);
+    }
   }
   std::sort(names.begin(), names.end());
   for (const std::string& name : shard.tensors) {
@@ -155,6 +197,13 @@ Result<void> load_gguf(Loaded& state) {
   }
   state.files.push_back(std::move(file));
   ULLAGE_TRY(state.gguf, GgufFile::parse(bytes, state.path));
+  ULLAGE_TRY(const int64_t num_parts, state.gguf->get_int("split.count", 1));
+  if (num_parts > 1) {
+    return Error{
+        ErrorCode::kUnsupported,
+        fmt::format("is one of {} parts of a model; join them into one file (llama-gguf-split --merge)", num_parts),
+        state.path};
+  }
   ULLAGE_TRY(state.shape, shape_from_gguf(*state.gguf));
   for (const GgufTensor& tensor : state.gguf->tensors()) {
     std::vector<int64_t> shape(tensor.dims.rbegin(), tensor.dims.rend());
@@ -176,7 +225,7 @@ Result<void> load_directory(Loaded& state, const std::string& name) {
   for (const Shard& shard : shards) {
     ULLAGE_TRY(MappedFile file, MappedFile::open(shard.path));
     state.files.push_back(std::move(file));
-    ULLAGE_TRY_VOID(add_shard(shard, state.files.back(), state.tensors));
+    ULLAGE_TRY_VOID(add_shard(shard, state.files.back(), state));
   }
   state.shape.weight_dtype = most_common_dtype(state.tensors, state.shape.weight_dtype);
   ULLAGE_TRY(state.generation, generation_from_directory(state.path, state.shape.vocab_size));
@@ -199,7 +248,7 @@ Result<Checkpoint> Checkpoint::open(const std::string& path, const std::string& 
   }
   ULLAGE_TRY_VOID(check_supported(state->shape, state->path));
   const TensorNaming naming = files.is_gguf ? TensorNaming::kGguf : TensorNaming::kHuggingFace;
-  ULLAGE_TRY(state->indices, assign_roles(state->shape, naming, state->tensors, state->path));
+  ULLAGE_TRY(state->indices, assign_roles(*state, naming));
   return Checkpoint(std::move(state));
 }
 

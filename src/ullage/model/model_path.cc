@@ -1,6 +1,7 @@
 #include "ullage/model/model_path.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <map>
@@ -26,11 +27,15 @@ PathKind kind_of(const std::string& path) {
   return S_ISDIR(info.st_mode) ? PathKind::kDirectory : PathKind::kFile;
 }
 
-// Names in a directory, sorted; empty when it cannot be read. (std::filesystem is missing in WebAssembly.)
-std::vector<std::string> list_directory(const std::string& path) {
+// Names in a directory, sorted. (std::filesystem is missing in WebAssembly.)
+Result<std::vector<std::string>> list_directory(const std::string& path) {
   std::vector<std::string> names;
   DIR* directory = ::opendir(path.c_str());
-  if (directory == nullptr) return names;
+  if (directory == nullptr) {
+    const int e = errno;
+    return Error{e == ENOENT ? ErrorCode::kNotFound : ErrorCode::kIo,
+                 fmt::format("cannot list the directory: {}", std::strerror(e)), path};
+  }
   while (const dirent* entry = ::readdir(directory)) {
     const std::string name = entry->d_name;
     if (name != "." && name != "..") names.push_back(name);
@@ -57,7 +62,7 @@ std::string join(const std::vector<std::string>& names) {
 // A directory with config.json and safetensors, or with one GGUF.
 Result<ModelFiles> find_in_directory(const std::string& directory) {
   const auto error = [&](ErrorCode code, std::string message) { return Error{code, std::move(message), directory}; };
-  const std::vector<std::string> names = list_directory(directory);
+  ULLAGE_TRY(const std::vector<std::string> names, list_directory(directory));
   const std::vector<std::string> ggufs = with_suffix(names, ".gguf");
   if (!with_suffix(names, ".safetensors").empty() || file_exists(directory + "/model.safetensors.index.json")) {
     if (file_exists(directory + "/config.json")) {
@@ -96,6 +101,13 @@ bool is_model_name(std::string_view name) {
   });
 }
 
+// "org/name" -> "models--org--name".
+std::string folder_of(const std::string& name) {
+  std::string folder = "models--" + name;
+  if (const size_t slash = folder.find('/'); slash != std::string::npos) folder.replace(slash, 1, "--");
+  return folder;
+}
+
 // models--org--name/snapshots/<revision>, where refs/main names the revision.
 Result<std::string> find_snapshot(const std::string& repository) {
   const std::string snapshots = repository + "/snapshots";
@@ -105,7 +117,10 @@ Result<std::string> find_snapshot(const std::string& repository) {
     const bool is_plain = !revision.empty() && revision.find('/') == std::string::npos && revision[0] != '.';
     if (is_plain && kind_of(snapshots + "/" + revision) == PathKind::kDirectory) return snapshots + "/" + revision;
   }
-  const std::vector<std::string> revisions = list_directory(snapshots);
+  std::vector<std::string> revisions;
+  if (kind_of(snapshots) == PathKind::kDirectory) {
+    ULLAGE_TRY(revisions, list_directory(snapshots));
+  }
   if (revisions.size() == 1) return snapshots + "/" + revisions[0];
   return Error{ErrorCode::kNotFound,
                revisions.empty()
@@ -134,6 +149,15 @@ std::string hf_cache_directory() {
   return home.empty() ? "" : home + "/.cache/huggingface/hub";
 }
 
+std::optional<std::string> find_cached_model(const std::string& given, const std::string& hf_cache_dir) {
+  if (kind_of(given) != PathKind::kNone || !is_model_name(given)) return std::nullopt;
+  const std::string cache = hf_cache_dir.empty() ? hf_cache_directory() : hf_cache_dir;
+  if (cache.empty()) return std::nullopt;
+  Result<std::string> snapshot = find_snapshot(cache + "/" + folder_of(given));
+  if (!snapshot) return std::nullopt;
+  return *std::move(snapshot);
+}
+
 Result<ModelFiles> find_model(const std::string& given, const std::string& hf_cache_dir) {
   switch (kind_of(given)) {
     case PathKind::kDirectory: {
@@ -149,8 +173,7 @@ Result<ModelFiles> find_model(const std::string& given, const std::string& hf_ca
     return Error{ErrorCode::kNotFound, "there is no such file or directory", given};
   }
   const std::string cache = hf_cache_dir.empty() ? hf_cache_directory() : hf_cache_dir;
-  std::string folder = "models--" + given;
-  if (const size_t slash = folder.find('/'); slash != std::string::npos) folder.replace(slash, 1, "--");
+  const std::string folder = folder_of(given);
   const std::string repository = cache + "/" + folder;
   if (cache.empty() || kind_of(repository) != PathKind::kDirectory) {
     return Error{
@@ -169,7 +192,8 @@ Result<ModelFiles> find_model(const std::string& given, const std::string& hf_ca
 Result<std::vector<Shard>> find_shards(const std::string& directory) {
   const std::string index_path = directory + "/model.safetensors.index.json";
   if (!file_exists(index_path)) {
-    const std::vector<std::string> names = with_suffix(list_directory(directory), ".safetensors");
+    ULLAGE_TRY(const std::vector<std::string> all, list_directory(directory));
+    const std::vector<std::string> names = with_suffix(all, ".safetensors");
     const bool has_plain = std::find(names.begin(), names.end(), "model.safetensors") != names.end();
     if (has_plain) return std::vector<Shard>{{directory + "/model.safetensors", {}}};
     if (names.size() == 1) return std::vector<Shard>{{directory + "/" + names[0], {}}};

@@ -1,6 +1,7 @@
 // From what a user calls a model to the files it consists of.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,9 @@ struct ModelFiles {
 // `given`: a file, a directory, or a name looked up in the Hugging Face cache (`hf_cache_dir`; empty:
 // hf_cache_directory()).
 Result<ModelFiles> find_model(const std::string& given, const std::string& hf_cache_dir);
+
+// The directory of a name in the Hugging Face cache, whatever it holds; nothing when `given` is a path, or not there.
+std::optional<std::string> find_cached_model(const std::string& given, const std::string& hf_cache_dir);
 
 // HF_HUB_CACHE, HF_HOME/hub, XDG_CACHE_HOME/huggingface/hub or ~/.cache/huggingface/hub, as huggingface_hub takes them.
 std::string hf_cache_directory();

@@ -191,6 +191,14 @@ TEST(Checkpoint, FindsAModelByNameInTheHuggingFaceCache) {
   expect_error(Checkpoint::open(""), ErrorCode::kNotFound, "no such file");
 }
 
+TEST(Checkpoint, ASnapshotIsFoundWhateverItHolds) {
+  const TempDir dir;
+  dir.write("models--org--shape/snapshots/1/config.json", kConfig);
+  EXPECT_EQ(find_cached_model("org/shape", dir.path()), dir.path("models--org--shape/snapshots/1"));
+  EXPECT_EQ(find_cached_model("org/other", dir.path()), std::nullopt);
+  EXPECT_EQ(find_cached_model(dir.path(), dir.path()), std::nullopt);  // a path
+}
+
 TEST(Checkpoint, TakesTheGgufOfASnapshotWithoutSafetensors) {
   const TempDir dir;
   dir.write("models--org--tiny-GGUF/snapshots/1/tiny.gguf", testing::tiny_llama().build());
@@ -239,13 +247,15 @@ TEST(Checkpoint, SaysWhichTensorIsMissingOrOff) {
     expect_error(with(tensors), ErrorCode::kCorrupt, "but the model's configuration asks for [");
     tensors[i].shape[0] -= 1;
     tensors[i].dtype = "I64";  // not a number that models are made of
-    expect_error(with(tensors), ErrorCode::kCorrupt, "no tensor " + name);
+    expect_error(with(tensors), ErrorCode::kUnsupported, "tensor " + name + ": is stored as I64");
     tensors.erase(tensors.begin() + static_cast<std::ptrdiff_t>(i));
     expect_error(with(tensors), ErrorCode::kCorrupt, "no tensor " + name);
   }
   std::vector<Tensor> more = tensors_of_config();
   more.push_back({"model.layers.0.self_attn.rotary_emb.inv_freq", {2}, "F32"});
-  EXPECT_TRUE(with(more));  // what the model does not use may be there
+  EXPECT_TRUE(with(more));                                         // what the model does not use may be there
+  more.push_back({"model.layers.1.input_layernorm.weight", {8}});  // but not more of the model
+  expect_error(with(more), ErrorCode::kCorrupt, "model.layers.1.input_layernorm.weight\", but");
 }
 
 TEST(Checkpoint, ChecksAGgufsTensorsToo) {
@@ -264,6 +274,12 @@ TEST(Checkpoint, ChecksAGgufsTensorsToo) {
   testing::GgufBuilder bias = testing::tiny_llama();
   bias.tensor("blk.0.ffn_up.bias", {12});
   expect_error(Checkpoint::open(dir.write("c.gguf", bias.build())), ErrorCode::kUnsupported, "mlp_bias");
+  testing::GgufBuilder deeper = testing::tiny_llama();
+  deeper.tensor("blk.7.attn_norm.weight", {8});
+  expect_error(Checkpoint::open(dir.write("d.gguf", deeper.build())), ErrorCode::kCorrupt, "blk.7.attn_norm.weight");
+  testing::GgufBuilder part = testing::tiny_llama();
+  part.u32("split.count", 3);
+  expect_error(Checkpoint::open(dir.write("e.gguf", part.build())), ErrorCode::kUnsupported, "one of 3 parts");
 }
 
 TEST(Checkpoint, RefusesWhatItCannotReadByName) {
