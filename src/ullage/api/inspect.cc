@@ -206,6 +206,14 @@ std::string join(const std::vector<std::string>& words) {
   return text;
 }
 
+// Names come from the file: what a terminal would obey is not passed on.
+std::string printable(std::string text) {
+  for (char& c : text) {
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
+  }
+  return text;
+}
+
 }  // namespace
 
 std::vector<RoleBytes> weights_by_role(const model::Checkpoint& checkpoint) {
@@ -277,7 +285,7 @@ std::string inspect_text(const InspectInput& input) {
   const std::vector<RoleBytes>& weights = stored_or(input, assumed);
   std::string text;
   const auto line = [&](std::string_view label, const std::string& value) {
-    text += fmt::format("{:<22}{}\n", label, value);
+    text += fmt::format("{:<22}{}\n", label, printable(value));
   };
   if (!input.path.empty()) line("model", input.path);
   line("architecture",

@@ -129,6 +129,10 @@ bool ends_turn(std::string_view name) {
 
 Result<std::unique_ptr<Tokenizer>> load_tokenizer_gguf(const GgufFile& gguf, std::span<const TokenId> eos) {
   ULLAGE_TRY(const std::string_view model, gguf.get_string("tokenizer.ggml.model", ""));
+  if (model.empty()) {
+    return Error{ErrorCode::kUnsupported, "is missing: the file has no tokenizer; take another file of the model",
+                 gguf.where("tokenizer.ggml.model")};
+  }
   const bool is_sentencepiece = model == "llama";
   if (model != "gpt2" && !is_sentencepiece) {
     return Error{

@@ -131,7 +131,7 @@ TEST(TokenizerGguf, FaultsAreNamed) {
     b.strings("tokenizer.ggml.tokens", kTokens);
   };
   const Fault faults[] = {
-      {"nothing", ErrorCode::kUnsupported, "tokenizer.ggml.model", [](GgufBuilder&) {}},
+      {"nothing", ErrorCode::kUnsupported, "has no tokenizer", [](GgufBuilder&) {}},
       {"model", ErrorCode::kUnsupported, "\"bert\"", [](GgufBuilder& b) { b.string("tokenizer.ggml.model", "bert"); }},
       {"no tokens", ErrorCode::kCorrupt, "tokens", [](GgufBuilder& b) { b.string("tokenizer.ggml.model", "gpt2"); }},
       {"no pre", ErrorCode::kUnsupported, "smollm",
