@@ -83,16 +83,25 @@ Result<Wanted> read_flags(const EngineArgs& args, const model::ModelShape& shape
   }
   if (!args.num_blocks_override.empty()) {
     ULLAGE_TRY(wanted.num_blocks_override,
-               count_in(args.num_blocks_override, 2, int64_t{1} << 31, "--num-gpu-blocks-override"));
+               count_in(args.num_blocks_override, 2, INT32_MAX, "--num-gpu-blocks-override"));
   }
   return wanted;
 }
 
 // The least of the device's share, --kv-cache-memory, and what max_num_seqs requests of max_model_len can use; one
-// block more for the null block. Shortens max_model_len to the pool when it was left to us.
-Result<void> size_pool(Wanted& wanted, const memory::KvLayout& layout, Bytes share) {
+// block more for the null block; or --num-gpu-blocks-override, if `memory` holds so many. Shortens max_model_len to the
+// pool when it was left to us.
+Result<void> size_pool(Wanted& wanted, const memory::KvLayout& layout, Bytes share, Bytes memory) {
   engine::EngineOptions& options = wanted.options;
   if (wanted.num_blocks_override > 0) {
+    // Reserving more than there is would succeed, and end the program once the blocks are written.
+    if (wanted.num_blocks_override > memory::num_blocks(layout, memory)) {
+      return Error{ErrorCode::kTooLarge,
+                   fmt::format("{} blocks of {} are more than the {} of memory that there are; give {} or fewer",
+                               wanted.num_blocks_override, format_bytes(Bytes(layout.bytes_per_block)),
+                               format_bytes(memory), memory::num_blocks(layout, memory)),
+                   "--num-gpu-blocks-override"};
+    }
     options.num_blocks = wanted.num_blocks_override;
   } else {
     Bytes budget = share;
@@ -138,8 +147,9 @@ Result<void> size_pool(Wanted& wanted, const memory::KvLayout& layout, Bytes sha
 Result<void> make_cpu(const EngineArgs& args, const LoadedModel& model, Wanted& wanted, const memory::KvLayout& layout,
                       EngineSetup& setup) {
   const double utilization = args.memory_utilization > 0 ? args.memory_utilization : 0.5;
-  const auto share = static_cast<int64_t>(static_cast<double>(cpu::available_memory().value) * utilization);
-  ULLAGE_TRY_VOID(size_pool(wanted, layout, Bytes(share)));
+  const Bytes available = cpu::available_memory();
+  const auto share = static_cast<int64_t>(static_cast<double>(available.value) * utilization);
+  ULLAGE_TRY_VOID(size_pool(wanted, layout, Bytes(share), available));
   cpu::CpuOptions options;
   options.num_threads = args.threads;
   options.kv_dtype = wanted.kv_dtype;
@@ -189,7 +199,7 @@ Result<void> make_modelled(const EngineArgs& args, const LoadedModel& model, Wan
                              format_bytes(device.usable_memory)),
                  "--device"};
   }
-  ULLAGE_TRY_VOID(size_pool(wanted, layout, Bytes(requested) - setup.footprint.weights));
+  ULLAGE_TRY_VOID(size_pool(wanted, layout, Bytes(requested) - setup.footprint.weights, device.usable_memory));
   setup.footprint.kv_pool = Bytes(layout.bytes_per_block) * wanted.options.num_blocks;
   text::EncodeOptions plain;
   plain.add_special_tokens = false;
@@ -228,12 +238,32 @@ const char* dtype_flag(model::DType dtype) {
   }
 }
 
+// What the pool keeps for each layer. Layers that look back over a window only get room for every token all the same:
+// the answer is the model's, the memory that a window could save is not saved yet.
+std::vector<model::KvSpec> kept_kv(const model::ModelShape& shape) {
+  std::vector<model::KvSpec> specs;
+  int64_t window = 0;
+  for (const model::LayerShape& layer : shape.layers) {
+    specs.push_back(model::kv_spec(layer));
+    if (const auto* sliding = std::get_if<model::SlidingWindowKv>(&specs.back())) {
+      window = sliding->window;
+      const model::FullAttentionKv full = sliding->kv;
+      specs.back() = full;
+    }
+  }
+  if (window > 0 && window < shape.max_position_embeddings) {
+    log(LogLevel::kInfo,
+        fmt::format("the model attends to the last {} tokens; the KV pool keeps all of a request's", window));
+  }
+  return specs;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<EngineSetup>> make_engine(const EngineArgs& args, const LoadedModel& model) {
   ULLAGE_TRY(Wanted wanted, read_flags(args, model.shape));
   ULLAGE_TRY(const memory::KvLayout layout,
-             memory::make_kv_layout(model.shape, wanted.options.block_size, wanted.kv_dtype));
+             memory::make_kv_layout(kept_kv(model.shape), wanted.options.block_size, wanted.kv_dtype));
   auto setup = std::make_unique<EngineSetup>();
   setup->clock = std::make_unique<RealClock>();
   if (args.executor == "modelled") {
