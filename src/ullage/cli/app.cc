@@ -1,5 +1,8 @@
 #include "ullage/cli/app.h"
 
+#include <exception>
+#include <new>
+#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -8,6 +11,9 @@
 #include <CLI/CLI.hpp>
 
 #include "ullage/cli/commands.h"
+#include "ullage/cli/signals.h"
+#include "ullage/cli/terminal.h"
+#include "ullage/cli/usage.h"
 #include "ullage/cli/version.h"
 
 namespace ullage::cli {
@@ -33,11 +39,34 @@ std::vector<std::string> arguments(int argc, char** argv) {
   return {args.rbegin(), args.rend()};  // CLI11 takes them from the back
 }
 
+int fail(const Error& error) {
+  print_progress(fmt::format("error: {}\n", error.to_string()));
+  return 1;
+}
+
+// The last resort: exceptions end where they are thrown, but memory can run out anywhere.
+Result<int> run_guarded(const Command& command) {
+  try {
+    return command();
+  } catch (const std::bad_alloc&) {
+    return Error{ErrorCode::kTooLarge, "this machine has too little memory left; free some, or take a smaller model",
+                 "memory"};
+  } catch (const std::exception& error) {
+    return Error{ErrorCode::kInternal, error.what(), "internal error"};
+  }
+}
+
 }  // namespace
 
 int run(int argc, char** argv) {
+  open_standard_streams();
+  explain_lost_mappings();
   CLI::App app{kDescription, "ullage"};
   app.set_version_flag("--version", std::string("ullage ") + kVersion);
+  app.footer(
+      "ullage COMMAND --help explains a command's flags.\n"
+      "Exit codes: 0 done, 1 it failed (one line on stderr says why), 2 the command line was wrong, 130 "
+      "interrupted.\n");
   app.require_subcommand(1);
   app.option_defaults()->always_capture_default(false);
   const std::pair<const char*, Command> commands[] = {
@@ -45,15 +74,20 @@ int run(int argc, char** argv) {
   try {
     app.parse(arguments(argc, argv));
   } catch (const CLI::ParseError& error) {
-    const int code = app.exit(error);  // prints help, version, or what was wrong
-    return code == 0 ? 0 : 2;
+    std::ostringstream help;
+    std::ostringstream ignored;
+    if (app.exit(error, help, ignored) == 0) {  // --help, --version
+      print_result(help.str());
+      const Result<void> written = check_output();
+      return written ? 0 : fail(written.error());
+    }
+    print_progress(usage_error(app, error, argc > 1 ? argv[1] : ""));
+    return 2;
   }
   for (const auto& [name, command] : commands) {
     if (!app.got_subcommand(name)) continue;
-    const Result<int> result = command();
-    if (result) return *result;
-    fmt::print(stderr, "error: {}\n", result.error().to_string());
-    return 1;
+    const Result<int> result = run_guarded(command);
+    return result ? *result : fail(result.error());
   }
   return 2;
 }

@@ -17,7 +17,9 @@
 #include "ullage/cli/commands.h"
 #include "ullage/cli/engine_args.h"
 #include "ullage/cli/engine_setup.h"
+#include "ullage/cli/flag_checks.h"
 #include "ullage/cli/loaded_model.h"
+#include "ullage/cli/terminal.h"
 #include "ullage/engine/engine.h"
 
 namespace ullage::cli {
@@ -75,8 +77,7 @@ class Printer final : public engine::EventSink {
   void emit(const std::string& piece) {
     text += piece;
     if (!is_streaming_ || piece.empty()) return;
-    std::fwrite(piece.data(), 1, piece.size(), stdout);
-    std::fflush(stdout);
+    print_result(piece);
   }
 
   text::StreamDecoder decoder_;
@@ -101,6 +102,21 @@ Result<std::vector<TokenId>> prompt_tokens(const GenerateArgs& args, const Loade
   return model.tokenizer->encode(wrapped.text, options);
 }
 
+// A tokenizer may know tokens that the model has no embedding for.
+Result<void> check_embedded(const GenerateArgs& args, const LoadedModel& model, const std::vector<TokenId>& prompt) {
+  if (args.engine.executor != "cpu") return {};
+  for (const TokenId token : prompt) {
+    if (token < model.shape.vocab_size) continue;
+    return Error{
+        ErrorCode::kInvalidArgument,
+        fmt::format("has token {} (\"{}\"), which the tokenizer knows and the model, of {} tokens, does not; is it "
+                    "the model's own tokenizer?",
+                    token, model.tokenizer->token_name(token), model.shape.vocab_size),
+        "prompt"};
+  }
+  return {};
+}
+
 sched::RequestParams request(const GenerateArgs& args, const LoadedModel& model, std::vector<TokenId> prompt,
                              int64_t max_model_len, Nanos now) {
   sched::RequestParams params;
@@ -111,6 +127,8 @@ sched::RequestParams request(const GenerateArgs& args, const LoadedModel& model,
   params.stop.min_tokens = args.min_tokens;
   params.stop.ignore_eos = args.is_ignoring_eos;
   params.stop.eos_token_ids = model.generation.eos_token_ids;
+  const auto more = model.tokenizer->eos_tokens();
+  params.stop.eos_token_ids.insert(params.stop.eos_token_ids.end(), more.begin(), more.end());
   params.sampling.temperature = args.temperature;
   params.sampling.top_p = args.top_p;
   params.sampling.top_k = args.top_k;
@@ -128,8 +146,12 @@ Result<int> generate(GenerateArgs args) {
     return Error{ErrorCode::kInvalidArgument,
                  fmt::format("{} is over --max-tokens {}", args.min_tokens, args.max_tokens), "--min-tokens"};
   }
+  if (!args.is_chat && !(args.system.empty() && args.chat_template.empty())) {
+    return Error{ErrorCode::kInvalidArgument, "counts only together with --chat; add it",
+                 args.system.empty() ? "--chat-template" : "--system"};
+  }
   set_log_hook([](LogLevel level, std::string_view message) {
-    if (level >= LogLevel::kWarning) fmt::print(stderr, "{}\n", message);
+    if (level >= LogLevel::kWarning) print_progress(fmt::format("{}\n", message));
   });
   ULLAGE_TRY(const LoadedModel model, load_model(args.engine, args.chat_template));
   ULLAGE_TRY(std::vector<TokenId> prompt, prompt_tokens(args, model));
@@ -137,14 +159,15 @@ Result<int> generate(GenerateArgs args) {
   if (num_prompt == 0) {
     return Error{ErrorCode::kInvalidArgument, "the prompt has no tokens; write some text", "prompt"};
   }
+  ULLAGE_TRY_VOID(check_embedded(args, model, prompt));
   // One request needs no more pool than itself.
   if (args.engine.max_num_seqs.empty()) args.engine.max_num_seqs = "1";
   args.engine.recomputes_past = args.has_no_kv_cache;
   if (args.has_no_kv_cache) args.engine.has_prefix_caching = false;
   ULLAGE_TRY(const std::unique_ptr<EngineSetup> setup, make_engine(args.engine, model));
   if (num_prompt + args.max_tokens > setup->options.max_model_len && num_prompt < setup->options.max_model_len) {
-    fmt::print(stderr, "note: only {} tokens fit after the prompt's {} (max_model_len {})\n",
-               setup->options.max_model_len - num_prompt, num_prompt, setup->options.max_model_len);
+    print_progress(fmt::format("note: only {} tokens fit after the prompt's {} (max_model_len {})\n",
+                               setup->options.max_model_len - num_prompt, num_prompt, setup->options.max_model_len));
   }
 
   Printer printer(*model.tokenizer, *setup->clock, !args.is_json);
@@ -159,15 +182,15 @@ Result<int> generate(GenerateArgs args) {
   ULLAGE_TRY_VOID(
       setup->engine->add_request(request(args, model, std::move(prompt), setup->options.max_model_len, started)));
   const bool shows_progress = isatty(STDERR_FILENO) != 0 && !args.is_json;
-  while (!g_interrupted && setup->engine->has_work()) {
+  while (!g_interrupted && check_output() && setup->engine->has_work()) {
     ULLAGE_TRY([[maybe_unused]] const bool did_work, setup->engine->step());
     if (shows_progress && printer.tokens.empty()) {
-      fmt::print(stderr, "\rreading the prompt: {:.1f} s", to_seconds(setup->clock->now() - started));
+      print_progress(fmt::format("\rreading the prompt: {:.1f} s", to_seconds(setup->clock->now() - started)));
     } else if (shows_progress && printer.tokens.size() == 1 && setup->clock->now() - started > kNanosPerSecond) {
-      fmt::print(stderr, "\r\033[K");
+      print_progress("\r\033[K");
     }
   }
-  if (g_interrupted) setup->engine->cancel(RequestId(1));
+  if (setup->engine->has_work()) setup->engine->cancel(RequestId(1));  // interrupted, or nobody reads
 
   const auto num_output = static_cast<int64_t>(printer.tokens.size());
   const Nanos ttft = num_output > 0 ? printer.first_token_at - started : 0;
@@ -185,20 +208,19 @@ Result<int> generate(GenerateArgs args) {
     json["decode_seconds"] = to_seconds(decode);
     json["decode_tokens_per_second"] = rate(num_output - 1, decode);
     json["kv_cache"] = !args.has_no_kv_cache;
-    fmt::print("{}\n", dump_json(json, 2));
+    print_result(dump_json(json, 2) + "\n");
   } else {
-    fmt::print("\n");
-    std::fflush(stdout);
-    fmt::print(
-        stderr,
+    print_result("\n");
+    print_progress(fmt::format(
         "\n{} prompt tokens, TTFT {:.3f} s ({:.1f} tokens/s prefill); {} output tokens, {:.1f} tokens/s decode{}; "
         "{}\n",
         num_prompt, to_seconds(ttft), rate(num_prompt, ttft), num_output, rate(num_output - 1, decode),
-        args.has_no_kv_cache ? " without a KV cache" : "", printer.finish_reason);
+        args.has_no_kv_cache ? " without a KV cache" : "", printer.finish_reason));
     if (!args.is_chat && model.chat_template && isatty(STDERR_FILENO) != 0) {
-      fmt::print(stderr, "(the prompt was continued as it stands; --chat asks it as a question)\n");
+      print_progress("(the prompt was continued as it stands; --chat asks it as a question)\n");
     }
   }
+  ULLAGE_TRY_VOID(check_output());
   return g_interrupted ? 130 : 0;
 }
 
@@ -221,25 +243,31 @@ Command add_generate(CLI::App& app) {
       ->check(CLI::IsMember({"chatml", "llama2", "llama3", "mistral", "gemma"}))
       ->group(sampling);
   command->add_option("-n,--max-tokens,--predict", args->max_tokens, "Output tokens, at most")
-      ->check(CLI::Range(1, 1 << 30))
+      ->check(integer_between(1, 1 << 30))
       ->capture_default_str()
       ->group(sampling);
   command->add_option("--min-tokens", args->min_tokens, "Output tokens, at least")
-      ->check(CLI::Range(0, 1 << 30))
+      ->check(integer_between(0, 1 << 30))
       ->group(sampling);
   command->add_flag("--ignore-eos", args->is_ignoring_eos, "Go on past the end token")->group(sampling);
   command->add_option("--temperature,--temp", args->temperature, "0 = greedy")
-      ->check(CLI::Range(0.0, 100.0))
+      ->check(number_between(0, 100, "from 0 to 100"))
       ->capture_default_str()
       ->group(sampling);
-  command->add_option("--top-p", args->top_p)->check(CLI::Range(1e-9, 1.0))->capture_default_str()->group(sampling);
+  command->add_option("--top-p", args->top_p)
+      ->check(number_between(1e-9, 1, "over 0, to 1"))
+      ->capture_default_str()
+      ->group(sampling);
   command->add_option("--top-k", args->top_k, "0 = all")
-      ->check(CLI::Range(0, 1 << 30))
+      ->check(integer_between(0, 1 << 30))
       ->capture_default_str()
       ->group(sampling);
-  command->add_option("--min-p", args->min_p)->check(CLI::Range(0.0, 1.0))->capture_default_str()->group(sampling);
+  command->add_option("--min-p", args->min_p)
+      ->check(number_between(0, 1, "from 0 to 1"))
+      ->capture_default_str()
+      ->group(sampling);
   command->add_option("--repetition-penalty", args->repetition_penalty)
-      ->check(CLI::Range(1e-3, 100.0))
+      ->check(number_between(1e-3, 100, "from 0.001 to 100"))
       ->capture_default_str()
       ->group(sampling);
   command

@@ -1,12 +1,12 @@
 #include <memory>
 #include <string>
 
-#include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
 #include "ullage/api/inspect.h"
 #include "ullage/cli/commands.h"
 #include "ullage/cli/loaded_model.h"
+#include "ullage/cli/terminal.h"
 
 namespace ullage::cli {
 namespace {
@@ -23,10 +23,11 @@ Result<int> inspect(const InspectArgs& args) {
   input.path = header.root;
   if (header.checkpoint) input.weights = api::weights_by_role(*header.checkpoint);
   if (args.is_json) {
-    fmt::print("{}\n", api::inspect(input));
+    print_result(api::inspect(input) + "\n");
   } else {
-    fmt::print("{}", api::inspect_text(input));
+    print_result(api::inspect_text(input));
   }
+  ULLAGE_TRY_VOID(check_output());
   return 0;
 }
 

@@ -9,6 +9,7 @@
 #include "ullage/base/units.h"
 #include "ullage/cli/data_files.h"
 #include "ullage/model/config.h"
+#include "ullage/model/model_path.h"
 
 namespace ullage::cli {
 namespace fs = std::filesystem;
@@ -45,8 +46,12 @@ std::string display_name(const std::string& given, const std::string& resolved) 
   return name;
 }
 
-Result<std::unique_ptr<text::Tokenizer>> load_tokenizer_from(const std::string& path) {
+Result<std::unique_ptr<text::Tokenizer>> load_tokenizer_from(const std::string& given) {
   std::error_code ignored;
+  std::string path = given;
+  if (is_bundled_name(path)) {
+    ULLAGE_TRY(path, find_data_file(std::string(kBundledModel) + ".gguf"));
+  }
   const fs::path file = fs::is_directory(path, ignored) ? fs::path(path) / "tokenizer.json" : fs::path(path);
   if (file.extension() == ".json") {
     ULLAGE_TRY(const std::string text, read_text_file(file.string(), kMaxTokenizerBytes));
@@ -84,7 +89,10 @@ Result<ModelHeader> open_model(const std::string& name, bool allow_bare_config) 
   if (is_bundled_name(path)) {
     ULLAGE_TRY(path, find_data_file(std::string(kBundledModel) + ".gguf"));
   }
-  const auto config = bare_config_path(path);
+  auto config = bare_config_path(path);
+  if (!config) {
+    if (const auto snapshot = model::find_cached_model(path, "")) config = bare_config_path(*snapshot);
+  }
   if (!config) {
     ULLAGE_TRY(header.checkpoint, model::Checkpoint::open(path));
     header.shape = header.checkpoint->shape();
@@ -118,8 +126,7 @@ Result<LoadedModel> load_model(const EngineArgs& args, const std::string& chat_t
   } else if (loaded.checkpoint) {
     ULLAGE_TRY(loaded.tokenizer, text::load_tokenizer(*loaded.checkpoint));
   } else {
-    ULLAGE_TRY(const std::string bundled, find_data_file(std::string(kBundledModel) + ".gguf"));
-    ULLAGE_TRY(loaded.tokenizer, load_tokenizer_from(bundled));
+    ULLAGE_TRY(loaded.tokenizer, load_tokenizer_from(kBundledModel));
   }
   ULLAGE_TRY_VOID(choose_chat_template(loaded, chat_template, jinja));
   // Without weights the text is filler anyway: any template shows a client the API.

@@ -1,4 +1,6 @@
+#include <cstdlib>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,8 +15,10 @@
 #include "ullage/cli/commands.h"
 #include "ullage/cli/engine_args.h"
 #include "ullage/cli/engine_setup.h"
+#include "ullage/cli/flag_checks.h"
 #include "ullage/cli/loaded_model.h"
 #include "ullage/cli/signals.h"
+#include "ullage/cli/terminal.h"
 #include "ullage/cli/version.h"
 #include "ullage/engine/engine_thread.h"
 #include "ullage/serve/server.h"
@@ -49,16 +53,21 @@ Nanos nanos(double seconds) { return static_cast<Nanos>(seconds * static_cast<do
 
 void add_server_options(CLI::App& command, ServeArgs& args) {
   const char* const http = "HTTP";
-  command.add_option("--host", args.host, "Address to listen on")->capture_default_str()->group(http);
+  command.add_option("--host", args.host, "Address to listen on")
+      ->check(plain_text())
+      ->capture_default_str()
+      ->group(http);
   command.add_option("--port", args.port, "Port; 0 = any free one")
-      ->check(CLI::Range(0, 65535))
+      ->check(integer_between(0, 65535))
       ->capture_default_str()
       ->group(http);
   command
       .add_option("--served-model-name,-a,--alias", args.served_model_names,
                   "What clients call the model; several are accepted, the first is shown")
+      ->check(plain_text())
       ->group(http);
   command.add_option("--api-key", args.api_keys, "Clients must send it as a bearer token (also from ULLAGE_API_KEY)")
+      ->allow_extra_args(false)  // one a flag: what follows may be the model
       ->envname("ULLAGE_API_KEY")
       ->group(http);
   command
@@ -67,25 +76,29 @@ void add_server_options(CLI::App& command, ServeArgs& args) {
       ->check(CLI::IsMember({"chatml", "llama2", "llama3", "mistral", "gemma"}))
       ->group(http);
   command.add_option("--allowed-origins", args.allowed_origin, "CORS: *, one origin, or \"\" for none")
+      ->check(header_text())
       ->capture_default_str()
       ->group(http);
   command.add_option("--metrics-prefix", args.metrics_prefix, "Of the metrics that vLLM has too")
+      ->check(metric_prefix())
       ->capture_default_str()
       ->group(http);
   command.add_flag("--metrics", args.has_metrics, "Always served; taken for llama-server's sake")->group("");
 
   const char* const limits = "Limits";
   command.add_option("--max-body-size", args.max_body_size, "A larger request body is answered 413")
+      ->check(size_between(1, INT64_MAX))
       ->capture_default_str()
       ->group(limits);
   command.add_option("--max-header-size", args.max_header_size, "Larger request headers are answered 431")
+      ->check(size_between(256, INT64_MAX))
       ->capture_default_str()
       ->group(limits);
   command.add_option("--max-connections", args.max_connections, "Open at once; one more is answered 503")
-      ->check(CLI::Range(1, 1000000))
+      ->check(integer_between(1, 1000000))
       ->capture_default_str()
       ->group(limits);
-  const CLI::Range seconds(0.001, 86400.0);
+  const CLI::Validator seconds = number_between(0.001, 86400, "from 0.001 to 86400");
   command.add_option("--header-timeout", args.header_timeout, "Seconds for a request's headers to arrive")
       ->check(seconds)
       ->capture_default_str()
@@ -99,7 +112,7 @@ void add_server_options(CLI::App& command, ServeArgs& args) {
       ->capture_default_str()
       ->group(limits);
   command.add_option("--drain-timeout", args.drain_timeout, "Seconds that SIGTERM waits for live requests")
-      ->check(CLI::Range(0.0, 86400.0))
+      ->check(number_between(0, 86400, "from 0 to 86400"))
       ->capture_default_str()
       ->group(limits);
 
@@ -142,10 +155,6 @@ Result<serve::ServerOptions> server_options(const ServeArgs& args) {
   serve::ServerOptions options;
   ULLAGE_TRY(const Bytes body, parse_bytes(args.max_body_size, "--max-body-size"));
   ULLAGE_TRY(const Bytes header, parse_bytes(args.max_header_size, "--max-header-size"));
-  if (body.value < 1 || header.value < 256) {
-    return Error{ErrorCode::kInvalidArgument, "must be at least 1 byte for bodies and 256 for headers",
-                 "--max-body-size, --max-header-size"};
-  }
   options.host = args.host;
   options.port = static_cast<uint16_t>(args.port);
   for (const std::string& key : args.api_keys) {
@@ -181,6 +190,7 @@ serve::ModelInfo model_info(const ServeArgs& args, const LoadedModel& model, con
   if (info.names.empty()) info.names.push_back(model.name);
   info.root = model.root;
   info.max_model_len = setup.options.max_model_len;
+  if (args.engine.executor == "cpu") info.vocab_size = model.shape.vocab_size;
   info.engine = setup.options;
   info.capacity = setup.capacity;
   info.generation = model.generation;
@@ -196,25 +206,70 @@ serve::ModelInfo model_info(const ServeArgs& args, const LoadedModel& model, con
 void print_how_to_try(const std::string& host, uint16_t port, const std::string& name, bool has_chat) {
   const std::string base =
       fmt::format("http://{}:{}", host.find(':') == std::string::npos ? host : "[" + host + "]", port);
-  fmt::print("\nServing {} on {}   (metrics: {}/metrics; stop with Ctrl-C)\nTry:\n", name, base, base);
+  print_result(fmt::format("\nServing {} on {}   (metrics: {}/metrics; stop with Ctrl-C)\nTry:\n", name, base, base));
   if (has_chat) {
-    fmt::print(
-        "  curl -N {}/v1/chat/completions -H 'Content-Type: application/json' -d "
-        "'{{\"messages\": [{{\"role\": \"user\", \"content\": \"What is a cache?\"}}], \"max_tokens\": 64, "
-        "\"stream\": true}}'\n\n",
-        base);
+    print_result(
+        fmt::format("  curl -N {}/v1/chat/completions -H 'Content-Type: application/json' -d "
+                    "'{{\"messages\": [{{\"role\": \"user\", \"content\": \"What is a cache?\"}}], \"max_tokens\": 64, "
+                    "\"stream\": true}}'\n\n",
+                    base));
   } else {
-    fmt::print(
-        "  curl -N {}/v1/completions -H 'Content-Type: application/json' -d "
-        "'{{\"prompt\": \"Once upon a time\", \"max_tokens\": 64, \"stream\": true}}'\n\n",
-        base);
+    print_result(
+        fmt::format("  curl -N {}/v1/completions -H 'Content-Type: application/json' -d "
+                    "'{{\"prompt\": \"Once upon a time\", \"max_tokens\": 64, \"stream\": true}}'\n\n",
+                    base));
   }
-  std::fflush(stdout);
 }
+
+// What SIGINT and SIGTERM do: while the model loads there is nothing to keep, and the program ends at once; afterwards
+// the first drains the server and the second stops it.
+class StopSwitch {
+ public:
+  // Ends before the server does.
+  class Serving {
+   public:
+    Serving(StopSwitch& stop, serve::Server& server) : stop_(stop) { stop_.set(&server); }
+    ~Serving() { stop_.set(nullptr); }
+    Serving(const Serving&) = delete;
+    Serving& operator=(const Serving&) = delete;
+
+   private:
+    StopSwitch& stop_;
+  };
+
+  void on_signal(int count) {
+    const std::lock_guard lock(mutex_);
+    if (is_loading_) {
+      log(LogLevel::kInfo, "interrupted");
+      std::_Exit(130);
+    }
+    if (server_ == nullptr) return;
+    if (count == 1) {
+      log(LogLevel::kInfo,
+          fmt::format("stopping: {} live requests may end first; signal again to stop at once", server_->num_live()));
+      server_->request_drain();
+    } else {
+      server_->stop();
+    }
+  }
+
+ private:
+  void set(serve::Server* server) {
+    const std::lock_guard lock(mutex_);
+    server_ = server;
+    is_loading_ = false;
+  }
+
+  std::mutex mutex_;  // guards both
+  serve::Server* server_ = nullptr;
+  bool is_loading_ = true;
+};
 
 Result<int> serve_model(const ServeArgs& args) {
   block_stop_signals();
   start_logging(args.log_level);
+  StopSwitch stop;
+  SignalWatcher watcher([&stop](int count) { stop.on_signal(count); });
   const Nanos started = RealClock().now();
   ULLAGE_TRY(serve::ServerOptions options, server_options(args));
   ULLAGE_TRY(LoadedModel model, load_model(args.engine, args.chat_template));
@@ -226,15 +281,7 @@ Result<int> serve_model(const ServeArgs& args) {
   setup->engine->add_sink(server.events());
   engine::EngineThread thread(*setup->engine);
   ULLAGE_TRY_VOID(server.start(thread));
-  SignalWatcher watcher([&server](int count) {
-    if (count == 1) {
-      log(LogLevel::kInfo,
-          fmt::format("stopping: {} live requests may end first; signal again to stop at once", server.num_live()));
-      server.request_drain();
-    } else {
-      server.stop();
-    }
-  });
+  const StopSwitch::Serving serving(stop, server);
   log(LogLevel::kInfo, fmt::format("ready after {:.2f} s", to_seconds(setup->clock->now() - started)));
   print_how_to_try(args.host, server.port(), name, model.chat_template.has_value());
   server.wait();

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include <pthread.h>
+#include <unistd.h>
 
 namespace ullage::cli {
 namespace {
@@ -18,7 +19,24 @@ sigset_t stop_signals() {
   return set;
 }
 
+// Only what a signal's handler may do.
+void on_bus_error(int, siginfo_t* info, void*) {
+  if (info->si_code != BUS_ADRERR) return;  // the handler is gone: the fault comes again and ends the program
+  static constexpr char kMessage[] =
+      "error: a model file was cut short, or can no longer be read, while it was in use; to replace one, write the new "
+      "file beside it and rename it\n";
+  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, kMessage, sizeof kMessage - 1);
+  ::_exit(1);
+}
+
 }  // namespace
+
+void explain_lost_mappings() {
+  struct sigaction action{};
+  action.sa_sigaction = on_bus_error;
+  action.sa_flags = SA_SIGINFO | static_cast<int>(SA_RESETHAND);
+  sigaction(SIGBUS, &action, nullptr);
+}
 
 void block_stop_signals() {
   const sigset_t set = stop_signals();
