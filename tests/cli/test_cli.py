@@ -152,6 +152,7 @@ class Usage(CliTest):
             "--metrics-prefix": ["a b", "1a"],
             "--allowed-origins": ["a\r\nb"],
             "--served-model-name": [""],
+            "--api-key": [""],
             "--log-level": ["loud"],
         }.items():
             for value in values:
@@ -325,6 +326,15 @@ class Outputs(CliTest):
                 done = ullage(*arguments, stdout=full)
             self.assertEqual(done.returncode, 1, arguments)
             self.assertIn(b"standard output: cannot be written: No space left", done.stderr)
+
+    def test_a_decision_log_that_is_not_whole_is_told(self):
+        self.succeeds("generate", STORIES, "x", "-n", "9", "--decision-log", self.path("log"))
+        with open(self.path("log"), encoding="utf-8") as file:
+            self.assertGreater(len([json.loads(line) for line in file]), 9)
+        done = ullage("generate", STORIES, "x", "-n", "9", "--decision-log", "/dev/full")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn(b"--decision-log", done.stderr)
+        self.run_fails(["generate", STORIES, "x", "--decision-log", self.path("no", "log")], "cannot be written")
 
     def test_nobody_reads_stderr(self):
         with open("/dev/full", "wb") as full:

@@ -280,6 +280,11 @@ Result<std::unique_ptr<EngineSetup>> make_engine(const EngineArgs& args, const L
   return setup;
 }
 
+Result<void> check_decision_log(EngineSetup& setup) {
+  if (setup.decision_log_file == nullptr || setup.decision_log_file->flush()) return {};
+  return Error{ErrorCode::kIo, "could not be written whole; is the disk full?", "--decision-log"};
+}
+
 std::vector<std::string> boot_lines(const EngineSetup& setup) {
   std::vector<std::string> lines;
   for (const memory::FootprintRole& role : memory::roles(setup.footprint)) lines.push_back(memory::format_role(role));

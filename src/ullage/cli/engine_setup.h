@@ -35,6 +35,9 @@ struct EngineSetup {
 // The model outlives the setup. Knobs that had to change (a smaller max_model_len, a capped pool) are logged.
 Result<std::unique_ptr<EngineSetup>> make_engine(const EngineArgs& args, const LoadedModel& model);
 
+// kIo when some line of --decision-log did not reach its file. Call when the engine has ended.
+Result<void> check_decision_log(EngineSetup& setup);
+
 // One line a memory role, then vLLM's capacity line.
 std::vector<std::string> boot_lines(const EngineSetup& setup);
 

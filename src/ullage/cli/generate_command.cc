@@ -221,6 +221,7 @@ Result<int> generate(GenerateArgs args) {
     }
   }
   ULLAGE_TRY_VOID(check_output());
+  ULLAGE_TRY_VOID(check_decision_log(*setup));
   return g_interrupted ? 130 : 0;
 }
 

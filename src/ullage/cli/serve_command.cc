@@ -67,6 +67,7 @@ void add_server_options(CLI::App& command, ServeArgs& args) {
       ->check(plain_text())
       ->group(http);
   command.add_option("--api-key", args.api_keys, "Clients must send it as a bearer token (also from ULLAGE_API_KEY)")
+      ->check(plain_text())
       ->allow_extra_args(false)  // one a flag: what follows may be the model
       ->envname("ULLAGE_API_KEY")
       ->group(http);
@@ -287,6 +288,7 @@ Result<int> serve_model(const ServeArgs& args) {
   server.wait();
   thread.stop();
   if (thread.has_failed()) return Error{ErrorCode::kInternal, thread.failure(), "engine"};
+  ULLAGE_TRY_VOID(check_decision_log(*setup));
   log(LogLevel::kInfo, "stopped");
   return 0;
 }

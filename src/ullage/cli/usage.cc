@@ -86,7 +86,7 @@ std::string explain(const CLI::App& command, const CLI::ParseError& error) {
   const std::vector<std::string> rest = command.remaining();
   const auto flag = std::find_if(rest.begin(), rest.end(), is_flag);
   if (flag != rest.end()) return unknown_flag(command, *flag);
-  const std::string message = error.what();
+  std::string message = error.what();
   if (message == "--model is required") return "MODEL is missing: a .gguf file, a directory, a name, or stories260K";
   if (message == "--prompt is required") return "the prompt is missing: a text in quotes, or - to read it from stdin";
   if (!rest.empty()) return extra_argument(command, rest.front());
