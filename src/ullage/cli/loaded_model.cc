@@ -39,11 +39,10 @@ std::optional<std::string> bare_config_path(const std::string& model) {
 std::string display_name(const std::string& given, const std::string& resolved) {
   std::error_code ignored;
   if (!fs::exists(given, ignored) && !is_bundled_name(given)) return given;  // a name of the Hugging Face cache
-  fs::path path = fs::path(resolved).lexically_normal();
+  fs::path path = fs::absolute(resolved, ignored).lexically_normal();        // "config.json" and "." too have a folder
   if (path.filename().empty() || path.filename() == "config.json") path = path.parent_path();
-  std::string name = ends_with(path.string(), ".gguf") ? path.stem().string() : path.filename().string();
-  if (name.empty() || name == ".") name = fs::absolute(path, ignored).filename().string();
-  return name;
+  const std::string name = ends_with(path.string(), ".gguf") ? path.stem().string() : path.filename().string();
+  return name.empty() ? "model" : name;
 }
 
 Result<std::unique_ptr<text::Tokenizer>> load_tokenizer_from(const std::string& given) {

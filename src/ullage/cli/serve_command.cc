@@ -204,21 +204,22 @@ serve::ModelInfo model_info(const ServeArgs& args, const LoadedModel& model, con
   return info;
 }
 
-void print_how_to_try(const std::string& host, uint16_t port, const std::string& name, bool has_chat) {
+void print_how_to_try(const std::string& host, uint16_t port, const std::string& name, bool has_chat, bool needs_key) {
   const std::string base =
       fmt::format("http://{}:{}", host.find(':') == std::string::npos ? host : "[" + host + "]", port);
   print_result(fmt::format("\nServing {} on {}   (metrics: {}/metrics; stop with Ctrl-C)\nTry:\n", name, base, base));
+  const char* const key = needs_key ? " -H 'Authorization: Bearer YOUR_KEY'" : "";
   if (has_chat) {
     print_result(
-        fmt::format("  curl -N {}/v1/chat/completions -H 'Content-Type: application/json' -d "
+        fmt::format("  curl -N {}/v1/chat/completions -H 'Content-Type: application/json'{} -d "
                     "'{{\"messages\": [{{\"role\": \"user\", \"content\": \"What is a cache?\"}}], \"max_tokens\": 64, "
                     "\"stream\": true}}'\n\n",
-                    base));
+                    base, key));
   } else {
     print_result(
-        fmt::format("  curl -N {}/v1/completions -H 'Content-Type: application/json' -d "
+        fmt::format("  curl -N {}/v1/completions -H 'Content-Type: application/json'{} -d "
                     "'{{\"prompt\": \"Once upon a time\", \"max_tokens\": 64, \"stream\": true}}'\n\n",
-                    base));
+                    base, key));
   }
 }
 
@@ -284,7 +285,7 @@ Result<int> serve_model(const ServeArgs& args) {
   ULLAGE_TRY_VOID(server.start(thread));
   const StopSwitch::Serving serving(stop, server);
   log(LogLevel::kInfo, fmt::format("ready after {:.2f} s", to_seconds(setup->clock->now() - started)));
-  print_how_to_try(args.host, server.port(), name, model.chat_template.has_value());
+  print_how_to_try(args.host, server.port(), name, model.chat_template.has_value(), !options.api_keys.empty());
   server.wait();
   thread.stop();
   if (thread.has_failed()) return Error{ErrorCode::kInternal, thread.failure(), "engine"};
