@@ -85,6 +85,10 @@ Result<void> check_json_limits(std::string_view text, std::string_view where, co
                  fmt::format("JSON of {} bytes is over the limit of {}", text.size(), limits.max_bytes),
                  std::string(where)};
   }
+  // The parser takes a NUL for the end of the document, whatever follows.
+  if (const size_t nul = text.find('\0'); nul != std::string_view::npos) {
+    return Error{ErrorCode::kCorrupt, fmt::format("not valid JSON at byte {}", nul), std::string(where)};
+  }
   return check_depth(text, where, limits.max_depth);
 }
 

@@ -29,7 +29,7 @@ struct JsonLimits {
 // Parses one JSON document. The Error has code kCorrupt and names the byte offset; `where` is its place.
 Result<Json> parse_json(std::string_view text, std::string_view where, const JsonLimits& limits = {});
 Result<SortedJson> parse_sorted_json(std::string_view text, std::string_view where, const JsonLimits& limits = {});
-// The two checks that come before any parse, for readers that bring their own SAX handler.
+// The checks of size, depth and NUL bytes that come before any parse, for readers that bring their own SAX handler.
 Result<void> check_json_limits(std::string_view text, std::string_view where, const JsonLimits& limits = {});
 // Compact text; invalid UTF-8 inside strings is replaced by U+FFFD rather than refused.
 std::string dump_json(const Json& json, int indent = -1);

@@ -24,6 +24,13 @@ TEST(ParseJson, SaysAtWhichByteTheSyntaxBreaks) {
   }
 }
 
+// The parser itself ends there and takes what came before.
+TEST(ParseJson, RefusesNulBytes) {
+  const auto json = parse_json(std::string_view("{}\0 x", 5), "body");
+  ASSERT_FALSE(json);
+  EXPECT_NE(json.error().message.find("byte 2"), std::string::npos) << json.error().message;
+}
+
 TEST(ParseJson, RefusesDepthBeforeItCostsAnything) {
   const auto nested = [](int depth) {
     return std::string(static_cast<size_t>(depth), '[') + std::string(static_cast<size_t>(depth), ']');
