@@ -1,7 +1,9 @@
 """HTTP as bytes: keep-alive, pipelining, chunked bodies, limits, and everything a broken or hostile client sends."""
 
+import contextlib
 import json
 import re
+import resource
 import socket
 import sys
 import time
@@ -77,7 +79,7 @@ class ConnectionTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.server = Server("--max-body-size", "64KiB", "--max-header-size", "4KiB", "--header-timeout", 0.6,
-                            "--idle-timeout", 1.0)
+                            "--body-timeout", 1.0, "--idle-timeout", 1.0)
         cls.server.__enter__()
 
     @classmethod
@@ -193,6 +195,36 @@ class ConnectionTest(unittest.TestCase):
         self.assertTrue(reader.at_end())
         self.assertGreater(time.monotonic() - begin, 0.5)
 
+    def test_a_body_that_trickles_is_ended(self):
+        sock, reader = self.open()
+        sock.sendall(request_bytes("POST", "/v1/completions", b"", "Content-Length: 50000"))
+        sock.settimeout(0.1)
+        end = time.monotonic() + 20 * SLOWNESS
+        while not reader.rest:
+            self.assertLess(time.monotonic(), end)
+            sock.sendall(b" ")
+            try:
+                reader.more()
+            except socket.timeout:
+                pass
+        sock.settimeout(30 * SLOWNESS)
+        self.assertEqual(reader.response()[0], 408)
+        self.assertEqual(self.server.get("/health")[0], 200)
+
+    def test_other_transfer_codings_are_refused(self):
+        for codings in (("gzip",), ("gzip, chunked",), ("chunked, chunked",), ("chunked", "chunked")):
+            with self.subTest(codings=codings):
+                headers = ["Transfer-Encoding: " + coding for coding in codings]
+                # What follows must not be taken for a request of its own.
+                data = request_bytes("POST", "/v1/completions", b"", *headers) + request_bytes("GET", "/version")
+                sock, reader = self.open()
+                sock.sendall(data)
+                status, headers, body = reader.response()
+                self.assertIn(status, (400, 501), body)
+                self.assertEqual(headers["connection"], "close")
+                self.assertTrue(reader.at_end())
+        self.refused(request_bytes("POST", "/v1/completions", b"", "Transfer-Encoding: chunked", version="1.0"), 400)
+
     def test_a_half_request_is_forgotten(self):
         sock, _ = self.open()
         sock.sendall(request_bytes("POST", "/v1/completions", b"", "Content-Length: 500") + b"{\"prompt\"")
@@ -282,7 +314,29 @@ class SlowReaderTest(unittest.TestCase):
             self.assertEqual(server.get("/health")[0], 200)
 
 
+class LogTest(unittest.TestCase):
+    def test_clients_cannot_write_log_lines(self):
+        with Server("--log-requests") as server:
+            self.assertEqual(server.get("/x%0d%0aerror%20fake%1b[31m%ff")[0], 404)
+            server.post("/v1/completions", {**COMPLETION, "field\nerror fake\x1b": 1})
+            server.get("/health")
+            end = time.monotonic() + 10 * SLOWNESS
+            while not any("/health" in line for line in server.lines):
+                self.assertLess(time.monotonic(), end)
+                time.sleep(0.01)
+            self.assertEqual(sum("fake" in line for line in server.lines), 2, server.lines)
+            self.assertFalse([line for line in server.lines if line.startswith("error") or "\x1b" in line])
+
+
 class QueueTest(unittest.TestCase):
+    def test_more_choices_than_the_queue_holds_never_fit(self):
+        with Server("--max-num-seqs", 1, "--max-queue-len", 3) as server:
+            status, answer = server.post("/v1/completions", {**COMPLETION, "n": 4})
+            self.assertEqual(status, 400, answer)
+            self.assertEqual(answer["error"]["param"], "n")
+            self.assertIn("max_queue_len", answer["error"]["message"])
+            self.assertEqual(server.post("/v1/completions", {**COMPLETION, "n": 3})[0], 200)
+
     def test_a_full_queue_is_429_with_retry_after(self):
         with Server("--max-num-seqs", 1, "--max-queue-len", 2) as server:
             body = {"prompt": "Once", "max_tokens": 400, "ignore_eos": True, "stream": True}
@@ -302,6 +356,22 @@ class QueueTest(unittest.TestCase):
             for sock in socks:
                 sock.close()
             server.wait_until_idle()
+
+    def test_a_low_limit_of_open_files_is_raised(self):
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        if hard != resource.RLIM_INFINITY and hard < 1000:
+            self.skipTest("the hard limit of open files is too low")
+        resource.setrlimit(resource.RLIMIT_NOFILE, (64, hard))
+        try:
+            server = Server("--max-connections", 100).__enter__()
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        with contextlib.ExitStack() as stack:
+            stack.push(server)
+            socks = [stack.enter_context(server.connect()) for _ in range(100)]
+            for sock in socks:
+                sock.sendall(request_bytes("GET", "/version"))
+                self.assertEqual(Reader(sock).response()[0], 200)
 
     def test_too_many_connections_are_told(self):
         with Server("--max-connections", 3) as server:

@@ -77,6 +77,7 @@ void add_engine_options(CLI::App& command, EngineArgs& args) {
       .add_option("-b,--max-num-batched-tokens,--batch-size,--ubatch-size", args.max_num_batched_tokens,
                   "Tokens in a step, prefill chunks and decode together (512 on the CPU, 8192 modelled)")
       ->check(count_between(1, int64_t{1} << 20))
+      ->take_last()  // llama-server's command lines have both -b and -ub
       ->group(scheduling);
   command
       .add_flag("--enable-chunked-prefill,!--no-enable-chunked-prefill", args.has_chunked_prefill,
@@ -98,6 +99,12 @@ void add_engine_options(CLI::App& command, EngineArgs& args) {
       ->group(running);
   command.add_option("--executor", args.executor, "cpu (real), or modelled (a device's clock and filler text)")
       ->check(CLI::IsMember({"cpu", "modelled"}))
+      ->capture_default_str()
+      ->group(running);
+  command
+      .add_option("--dtype", args.dtype,
+                  "auto or float32: weights are read as stored, activations are computed in 32-bit floats")
+      ->check(CLI::IsMember({"auto", "float32", "float"}))
       ->capture_default_str()
       ->group(running);
   command.add_option("--device", args.device, "The modelled device")->capture_default_str()->group(running);

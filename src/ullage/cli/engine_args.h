@@ -17,6 +17,7 @@ struct EngineArgs {
   std::string model;             // path, name in the Hugging Face cache, or "stories260K" (bundled)
   std::string executor = "cpu";  // cpu | modelled
   std::string device = "h100";   // modelled only
+  std::string dtype = "auto";    // auto | float32 | float, which all mean the same
   std::string tokenizer;         // path of another tokenizer; empty = the model's own
   std::string kv_cache_dtype = "auto";
   std::string value_cache_dtype;  // llama-server's -ctv: empty, or the same

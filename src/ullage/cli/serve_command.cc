@@ -1,3 +1,6 @@
+#include <sys/resource.h>
+
+#include <algorithm>
 #include <cstdlib>
 #include <memory>
 #include <mutex>
@@ -39,6 +42,7 @@ struct ServeArgs {
   std::string max_header_size = "32KiB";
   int64_t max_connections = 4096;
   double header_timeout = 30;
+  double body_timeout = 60;
   double idle_timeout = 75;
   double write_timeout = 60;
   double drain_timeout = 30;
@@ -101,6 +105,10 @@ void add_server_options(CLI::App& command, ServeArgs& args) {
       ->group(limits);
   const CLI::Validator seconds = number_between(0.001, 86400, "from 0.001 to 86400");
   command.add_option("--header-timeout", args.header_timeout, "Seconds for a request's headers to arrive")
+      ->check(seconds)
+      ->capture_default_str()
+      ->group(limits);
+  command.add_option("--body-timeout", args.body_timeout, "Seconds a request's body may pause")
       ->check(seconds)
       ->capture_default_str()
       ->group(limits);
@@ -173,6 +181,7 @@ Result<serve::ServerOptions> server_options(const ServeArgs& args) {
   options.limits.max_header_bytes = header.value;
   options.limits.max_connections = args.max_connections;
   options.limits.header_timeout = nanos(args.header_timeout);
+  options.limits.body_timeout = nanos(args.body_timeout);
   options.limits.idle_timeout = nanos(args.idle_timeout);
   options.limits.write_timeout = nanos(args.write_timeout);
   return options;
@@ -267,11 +276,25 @@ class StopSwitch {
   bool is_loading_ = true;
 };
 
+// A connection is an open file, and a shell's usual limit of 1024 is below --max-connections' default.
+void raise_file_limit(int64_t max_connections) {
+  constexpr rlim_t kOtherFiles = 256;  // refused connections, listening sockets, the model, the log
+  const rlim_t wanted = static_cast<rlim_t>(max_connections) + kOtherFiles;
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= wanted) return;
+  limit.rlim_cur = std::min(wanted, limit.rlim_max);
+  if (setrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur == wanted) return;
+  log(LogLevel::kWarning, fmt::format("only {} files may be open (ulimit -n), fewer than --max-connections {} needs: "
+                                      "connections beyond it will wait unanswered",
+                                      limit.rlim_cur, max_connections));
+}
+
 Result<int> serve_model(const ServeArgs& args) {
   block_stop_signals();
   start_logging(args.log_level);
   StopSwitch stop;
   SignalWatcher watcher([&stop](int count) { stop.on_signal(count); });
+  raise_file_limit(args.max_connections);
   const Nanos started = RealClock().now();
   ULLAGE_TRY(serve::ServerOptions options, server_options(args));
   ULLAGE_TRY(LoadedModel model, load_model(args.engine, args.chat_template));

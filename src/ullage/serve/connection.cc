@@ -1,6 +1,7 @@
 // Beast's parser is used alone, without its stream operations: reading must go on while an answer is being made.
 #include "ullage/serve/connection.h"
 
+#include <algorithm>
 #include <ctime>
 #include <optional>
 #include <utility>
@@ -26,6 +27,9 @@ constexpr size_t kMaxReadAhead = 64 << 10;
 // The kernel's share of a stream that nobody reads; without a bound it grows to megabytes for each.
 constexpr int kSendBufferBytes = 256 << 10;
 constexpr std::chrono::seconds kLingerTime{2};
+// A body may pause for body_timeout at most, and on the whole must not come more slowly than this: a byte now and then
+// would hold a connection for ever.
+constexpr int64_t kMinBodyBytesPerSecond = 256;
 
 Connection::Time after(Nanos nanos) { return std::chrono::steady_clock::now() + std::chrono::nanoseconds(nanos); }
 
@@ -133,21 +137,35 @@ void Connection::parse_input() {
       return refuse(505, "This server speaks HTTP/1.0 and HTTP/1.1.", "bad_http_version");
     }
     if (error) return refuse(400, fmt::format("This is not a valid HTTP request: {}.", error.message()), "bad_http");
-    if (parser_->http.is_header_done()) begin_body();
+    if (parser_->http.is_header_done()) begin_body(used);
     if (state_ != State::kReading) return;
     if (parser_->http.is_done()) return dispatch();
     if (used == 0) return;
   }
 }
 
-void Connection::begin_body() {
-  deadline_ = after(owner_.limits().body_timeout);
-  if (parser_->has_header) return;
+// Called after each read from the header's end on. `num_bytes`: what it brought.
+void Connection::begin_body(size_t num_bytes) {
+  const Time latest = after(owner_.limits().body_timeout);
+  if (parser_->has_header) {
+    const std::chrono::nanoseconds worth(static_cast<int64_t>(num_bytes) * kNanosPerSecond / kMinBodyBytesPerSecond);
+    deadline_ = std::min(latest, deadline_ + worth);
+    return;
+  }
+  deadline_ = latest;
   parser_->has_header = true;
   const auto& message = parser_->http.get();
   is_http10_ = message.version() < 11;
   if (!is_http10_ && message.count(http::field::host) != 1) {
     return refuse(400, "An HTTP/1.1 request must have one Host header.", "bad_http");
+  }
+  // What other codings do to the body's length is not known here; guessing would let a body pass for the next request.
+  if (const auto coding = message.find(http::field::transfer_encoding); coding != message.end()) {
+    const bool is_chunked = lower({coding->value().data(), coding->value().size()}) == "chunked";
+    if (!is_chunked || message.count(http::field::transfer_encoding) != 1) {
+      return refuse(501, "Only 'Transfer-Encoding: chunked' is understood.", "bad_http");
+    }
+    if (is_http10_) return refuse(400, "HTTP/1.0 has no Transfer-Encoding; send a Content-Length.", "bad_http");
   }
   const auto expect = message.find(http::field::expect);
   if (expect == message.end() || is_http10_) return;
@@ -246,8 +264,9 @@ void Connection::start_stream(const Headers& headers) {
 
 void Connection::write(std::string_view data) {
   if (state_ != State::kAnswering || !is_streaming_ || !is_exchange_open_ || data.empty()) return;
+  // What is left unread counts, not what comes now: one write may be larger, and its client could not have read it yet.
   const size_t pending = output_.size() + (writing_.size() - written_);
-  if (pending + data.size() > static_cast<size_t>(owner_.limits().max_pending_output_bytes)) return client_gone();
+  if (pending > static_cast<size_t>(owner_.limits().max_pending_output_bytes)) return client_gone();
   if (is_http10_) {
     output_ += data;
   } else {

@@ -69,7 +69,7 @@ class Connection final : public Exchange, public std::enable_shared_from_this<Co
   void start_read();
   void on_read(const boost::system::error_code& error, size_t num_bytes);
   void parse_input();
-  void begin_body();
+  void begin_body(size_t num_bytes);
   void dispatch();
   void refuse(int status, std::string_view message, std::string_view code);
   void append_head(std::string& out, int status, std::string_view content_type, const Headers& headers);

@@ -21,6 +21,7 @@
 #include <boost/asio/thread_pool.hpp>
 
 #include "ullage/base/check.h"
+#include "ullage/base/quote.h"
 #include "ullage/serve/api_service.h"
 #include "ullage/serve/connection.h"
 #include "ullage/serve/event_feed.h"
@@ -41,6 +42,7 @@ constexpr std::chrono::milliseconds kDrainInterval{20};
 constexpr std::chrono::milliseconds kLastWords{500};
 // Connections beyond the limit that are told so; more are closed without a word.
 constexpr size_t kMaxRefusedConnections = 64;
+constexpr size_t kMaxLoggedPath = 256;  // bytes
 
 }  // namespace
 
@@ -114,6 +116,7 @@ struct Server::State final : ConnectionOwner, Threads, EngineCommands, EngineSta
   ApiService api;
   bool is_shut = false;            // io thread
   bool is_refresh_posted = false;  // io thread
+  std::atomic<bool> is_line_posted{false};
 
   std::atomic<uint16_t> bound_port{0};
   std::atomic<int64_t> num_live_now{0};
@@ -230,7 +233,7 @@ void Server::State::on_closed(const std::shared_ptr<Connection>& connection) {
 void Server::State::on_answered(std::string_view route, std::string_view method, std::string_view path, int status) {
   metrics.count_http(route, status);
   if (options.log_requests) {
-    log(LogLevel::kInfo, fmt::format("{} {} {}", method.empty() ? "-" : method, path.empty() ? "-" : path, status));
+    log(LogLevel::kInfo, fmt::format("{} {} {}", method.empty() ? "-" : method, quote(path, kMaxLoggedPath), status));
   }
 }
 
@@ -261,11 +264,14 @@ void Server::State::log_steady_line() {
   log_timer.expires_after(std::chrono::nanoseconds(options.log_interval));
   log_timer.async_wait([this](const error_code& error) {
     if (error || is_shut) return;
+    log_steady_line();
+    // In a step longer than the interval the engine's thread says nothing; the next line is about all of that time.
+    if (is_line_posted.exchange(true)) return;
     engine->post([this](engine::Engine&) {
+      is_line_posted = false;
       const engine::IntervalStatistics interval = feed.statistics().take_interval(clock.now());
       if (!interval.is_idle) log(LogLevel::kInfo, engine::format_steady_line(interval, model.device_kind));
     });
-    log_steady_line();
   });
 }
 

@@ -41,7 +41,7 @@ struct ServerLimits {
   int64_t max_logprobs = 20;                    // as vLLM's --max-logprobs
   int64_t max_pending_output_bytes = 4 << 20;   // written but not yet read by a streaming client; more drops it
   Nanos header_timeout = 30 * kNanosPerSecond;  // from the first byte (or the accept) to the last of the header
-  Nanos body_timeout = 60 * kNanosPerSecond;    // between two reads of a body
+  Nanos body_timeout = 60 * kNanosPerSecond;    // between two reads of a body; less for one that only trickles
   Nanos idle_timeout = 75 * kNanosPerSecond;    // keep-alive: between two requests
   Nanos write_timeout = 60 * kNanosPerSecond;   // one write that makes no progress
 };
