@@ -61,6 +61,18 @@ ApiError engine_error(const std::string& failure) {
   return error;
 }
 
+ChoiceEnding ending_of(sched::FinishReason reason) {
+  switch (reason) {
+    case sched::FinishReason::kStop:
+      return ChoiceEnding::kStop;
+    case sched::FinishReason::kLength:
+      return ChoiceEnding::kLength;
+    case sched::FinishReason::kCancelled:
+      return ChoiceEnding::kAbort;
+  }
+  return ChoiceEnding::kAbort;
+}
+
 }  // namespace
 
 LiveRequests::LiveRequests(EngineCommands& engine, const text::Tokenizer& tokenizer, Metrics& metrics)
@@ -127,7 +139,7 @@ void LiveRequests::on_event(Choice& choice, const sched::Event& event) {
     if (choice.pending) flush_token(choice, EngineEnd{finished->reason, finished->stop_token});
     if (request.is_dropped || choice.is_done) return;
     choice.result.end.reason = finished->reason;
-    end_choice(choice);
+    end_choice(choice, finished->reason);
   } else if (std::holds_alternative<sched::ArrivedEvent>(event.body)) {
     if (!std::exchange(choice.has_arrived, true)) on_arrived(request);
   } else if (const auto* admitted = std::get_if<sched::AdmittedEvent>(&event.body)) {
@@ -143,6 +155,7 @@ void LiveRequests::on_event(Choice& choice, const sched::Event& event) {
   } else if (std::holds_alternative<sched::CancelledEvent>(event.body)) {
     choices_.erase(choice.id.value);
     choice.is_done = true;
+    metrics_.count_ending(engine_.failure().empty() ? ChoiceEnding::kAbort : ChoiceEnding::kError);
     fail(request, engine_error(engine_.failure()));
   }
 }
@@ -183,11 +196,12 @@ void LiveRequests::flush_token(Choice& choice, const std::optional<EngineEnd>& e
   if (!is_last) return;
   // A stop string ended the text, which the engine cannot know.
   if (!end) engine_.finish(choice.id, sched::FinishReason::kStop);
-  end_choice(choice);
+  end_choice(choice, delta.end->reason);
 }
 
-void LiveRequests::end_choice(Choice& choice) {
+void LiveRequests::end_choice(Choice& choice, sched::FinishReason reason) {
   choice.is_done = true;
+  metrics_.count_ending(ending_of(reason));
   choices_.erase(choice.id.value);
   Request& request = choice.request;
   if (++request.num_done == static_cast<int64_t>(request.choices.size())) complete(request);
@@ -258,6 +272,10 @@ void LiveRequests::drop(Request& request) {
     choice->is_done = true;
     choices_.erase(choice->id.value);
     engine_.cancel(choice->id);
+    // A request that the engine refused has ended for none of the choices that it had not taken yet.
+    if (choice->has_arrived) {
+      metrics_.count_ending(engine_.failure().empty() ? ChoiceEnding::kAbort : ChoiceEnding::kError);
+    }
   }
   --num_live_;
   const auto it = requests_.find(&request);

@@ -53,7 +53,7 @@ class LiveRequests {
   void on_event(Choice& choice, const sched::Event& event);
   void on_arrived(Request& request);
   void flush_token(Choice& choice, const std::optional<EngineEnd>& end);
-  void end_choice(Choice& choice);
+  void end_choice(Choice& choice, sched::FinishReason reason);
   void complete(Request& request);
   void fail(Request& request, const ApiError& error);
   // Cancels what still runs and forgets the request. `request` is gone after.

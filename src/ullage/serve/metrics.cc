@@ -265,11 +265,11 @@ void Metrics::on_request_end(const engine::RequestRecord& record) {
     m.inference.Observe(engine::inference_seconds(record));
     m.prefill.Observe(engine::prefill_seconds(record));
     m.decode.Observe(engine::decode_seconds(record));
+    m.prefill_computed.Observe(static_cast<double>(record.num_prompt_tokens - record.num_cached_tokens));
   }
   if (record.num_output_tokens > 1) m.per_output_token.Observe(engine::time_per_output_token_seconds(record));
   m.request_prompt.Observe(static_cast<double>(record.num_prompt_tokens));
   m.request_generation.Observe(static_cast<double>(record.num_output_tokens));
-  m.prefill_computed.Observe(static_cast<double>(record.num_prompt_tokens - record.num_cached_tokens));
 }
 
 void Metrics::on_step(const sched::StepEvent& step) {
@@ -305,9 +305,6 @@ void Metrics::update(const engine::Statistics& statistics) {
   raise(m.preemptions, now.preemptions, m.seen.preemptions);
   raise(m.prefix_queries, now.prefix_cache_queries, m.seen.prefix_cache_queries);
   raise(m.prefix_hits, now.prefix_cache_hits, m.seen.prefix_cache_hits);
-  raise(m.success_stop, now.finished_stop, m.seen.finished_stop);
-  raise(m.success_length, now.finished_length, m.seen.finished_length);
-  raise(m.success_abort, now.cancelled, m.seen.cancelled);
   raise(m.rejected, now.rejected, m.seen.rejected);
   raise(m.steps, now.num_steps, m.seen.num_steps);
 }
@@ -316,6 +313,20 @@ void Metrics::observe_request(int64_t n, int64_t max_tokens, int64_t longest_out
   impl_->request_max_generation.Observe(static_cast<double>(longest_output));
   impl_->params_n.Observe(static_cast<double>(n));
   impl_->params_max_tokens.Observe(static_cast<double>(max_tokens));
+}
+
+void Metrics::count_ending(ChoiceEnding ending) {
+  Impl& m = *impl_;
+  switch (ending) {
+    case ChoiceEnding::kStop:
+      return m.success_stop.Increment();
+    case ChoiceEnding::kLength:
+      return m.success_length.Increment();
+    case ChoiceEnding::kAbort:
+      return m.success_abort.Increment();
+    case ChoiceEnding::kError:
+      return m.success_error.Increment();
+  }
 }
 
 void Metrics::count_http(std::string_view route, int status) {

@@ -11,6 +11,9 @@
 
 namespace ullage::serve {
 
+// How a choice ended for its client.
+enum class ChoiceEnding : uint8_t { kStop, kLength, kAbort, kError };
+
 // The listener's calls come on the engine's thread; all other functions from any thread. An observation costs tens of
 // nanoseconds: no label is looked up.
 class Metrics final : public engine::StatisticsListener {
@@ -30,6 +33,9 @@ class Metrics final : public engine::StatisticsListener {
 
   // Of each prompt that has ended: what its client asked for, and the most tokens that one of its choices got.
   void observe_request(int64_t n, int64_t max_tokens, int64_t longest_output);
+  // Of each choice that has ended. Told by who answers the client: a stop string ends a choice for which the engine,
+  // some tokens later, has another reason.
+  void count_ending(ChoiceEnding ending);
   void count_http(std::string_view route, int status);
   void set_connections(int64_t num_open);
 

@@ -180,6 +180,22 @@ TEST_F(LiveRequestsTest, AStopStringEndsTheEnginesRequest) {
   EXPECT_EQ(exchange->num_ends, 1);
 }
 
+// The engine goes on until it hears of the stop string, and may end for a reason that the client never sees.
+TEST_F(LiveRequestsTest, EndingsAreCountedAsTheClientSeesThem) {
+  const auto exchange = start(false, R"(, "stop": "b", "n": 3)");
+  for (const int64_t id : {1, 2, 3}) arrive(id);
+  live.on_events(std::vector{token(1, 'b')});
+  live.on_events(std::vector{token(1, 'c'), finished(1, sched::FinishReason::kLength)});
+  live.on_events(std::vector{token(2, 'c'), finished(2, sched::FinishReason::kLength)});
+  exchange->leave();
+  const std::string text = metrics.serialize();
+  for (const char* reason : {"stop", "length", "abort"}) {
+    EXPECT_NE(text.find(std::string("finished_reason=\"") + reason + "\",model_name=\"m\"} 1"), std::string::npos)
+        << reason << '\n'
+        << text.substr(text.find("request_success_total"), 600);
+  }
+}
+
 TEST_F(LiveRequestsTest, AClientThatLeavesIsCancelled) {
   const auto exchange = start(true, R"(, "n": 2)");
   arrive(1);
