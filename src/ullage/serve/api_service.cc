@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "ullage/base/quote.h"
 #include "ullage/base/random.h"
 #include "ullage/serve/api_documents.h"
 
@@ -287,9 +288,8 @@ void ApiService::tokenize(HttpRequest request, ExchangePtr exchange) {
           ULLAGE_TRY(tokens, tokenize_chat(parsed.messages, parsed.add_generation_prompt,
                                            parsed.add_special_tokens.value_or(false), model_, tokenizer_));
         } else {
-          text::EncodeOptions options;
-          options.add_special_tokens = parsed.add_special_tokens.value_or(true);
-          tokens = tokenizer_.encode(parsed.prompt, options);
+          ULLAGE_TRY(tokens, tokenize_text(parsed.prompt, parsed.add_special_tokens.value_or(true), model_, tokenizer_,
+                                           "prompt"));
         }
         return format_tokens(tokens, model_.max_model_len, parsed.return_token_strs ? &tokenizer_ : nullptr);
       },
@@ -320,8 +320,9 @@ void ApiService::log_ignored(const std::vector<std::string>& names) {
   for (const std::string& name : names) {
     if (logged_fields_.size() >= kMaxLoggedFields) return;
     if (!logged_fields_.insert(name).second) continue;
-    options_.log(LogLevel::kInfo,
-                 fmt::format("Ignoring the request field '{}', which this server does not know (said once)", name));
+    options_.log(
+        LogLevel::kInfo,
+        fmt::format("Ignoring the request field {}, which this server does not know (said once)", quote(name)));
   }
 }
 

@@ -45,12 +45,32 @@ int64_t max_request_tokens(const ModelInfo& model) {
   return pool_tokens > 0 ? std::min(model.max_model_len, pool_tokens) : model.max_model_len;
 }
 
-void truncate(std::vector<TokenId>& tokens, const GenerationFields& fields, const ModelInfo& model) {
-  if (!fields.truncate_prompt_tokens) return;
+// True when tokens were left out.
+bool truncate(std::vector<TokenId>& tokens, const GenerationFields& fields, const ModelInfo& model) {
+  if (!fields.truncate_prompt_tokens) return false;
   int64_t keep = *fields.truncate_prompt_tokens;
   if (keep < 0) keep = std::max<int64_t>(1, max_request_tokens(model) - fields.max_tokens.value_or(1));
   const int64_t size = static_cast<int64_t>(tokens.size());
-  if (size > keep) tokens.erase(tokens.begin(), tokens.begin() + (size - keep));
+  if (size <= keep) return false;
+  tokens.erase(tokens.begin(), tokens.begin() + (size - keep));
+  return true;
+}
+
+// Texts up to this size are always tokenised, so that a refusal can have the number of tokens.
+constexpr int64_t kAlwaysRead = 1 << 20;
+
+// Tokenising megabytes takes a worker for seconds. A text that the model's length cannot spell, even in its longest
+// tokens, is refused before.
+Result<void> check_size(const std::string& text, const ModelInfo& model, const text::Tokenizer& tokenizer,
+                        std::string_view where) {
+  const int64_t num_bytes = static_cast<int64_t>(text.size());
+  const int64_t limit = std::max(kAlwaysRead, model.max_model_len * tokenizer.max_token_bytes());
+  if (num_bytes <= limit) return {};
+  return Error{ErrorCode::kTooLarge,
+               fmt::format("This model's maximum context length is {} tokens. However, your text has {} bytes; texts "
+                           "of more than {} bytes are not read. Please reduce the length of the prompt.",
+                           model.max_model_len, num_bytes, limit),
+               std::string(where)};
 }
 
 // Settles max_tokens, and refuses what cannot fit with the numbers. `default_tokens` < 0: the rest.
@@ -90,6 +110,15 @@ Result<void> fit_prompt(PreparedPrompt& prompt, const GenerationFields& fields, 
     }
   }
   return {};
+}
+
+// Every choice takes a place in the queue: what exceeds it would be told to try again for ever.
+Result<void> check_queue(int64_t num_choices, const ModelInfo& model) {
+  if (num_choices <= model.engine.max_queue_len) return {};
+  return bad("n",
+             fmt::format("{} choices (prompts times 'n') need {} places in the queue, which has {} (max_queue_len); "
+                         "ask for fewer at once",
+                         num_choices, num_choices, model.engine.max_queue_len));
 }
 
 void settle_sampling(PreparedRequest& request, const ModelInfo& model) {
@@ -141,6 +170,14 @@ Result<void> check_model_name(const std::string& name, const ModelInfo& model) {
                "model"};
 }
 
+Result<std::vector<TokenId>> tokenize_text(const std::string& text, bool add_special_tokens, const ModelInfo& model,
+                                           const text::Tokenizer& tokenizer, std::string_view where) {
+  ULLAGE_TRY_VOID(check_size(text, model, tokenizer, where));
+  text::EncodeOptions options;
+  options.add_special_tokens = add_special_tokens;
+  return tokenizer.encode(text, options);
+}
+
 Result<std::vector<TokenId>> tokenize_chat(const std::vector<text::ChatMessage>& messages, bool add_generation_prompt,
                                            bool add_special_tokens, const ModelInfo& model,
                                            const text::Tokenizer& tokenizer) {
@@ -156,6 +193,7 @@ Result<std::vector<TokenId>> tokenize_chat(const std::vector<text::ChatMessage>&
     error.where = "messages";
     return error;
   }
+  ULLAGE_TRY_VOID(check_size(prompt->text, model, tokenizer, "messages"));
   text::EncodeOptions options;
   options.add_special_tokens = add_special_tokens;
   options.parse_special_everywhere = false;
@@ -165,23 +203,26 @@ Result<std::vector<TokenId>> tokenize_chat(const std::vector<text::ChatMessage>&
 
 Result<PreparedRequest> prepare(CompletionRequest request, const ModelInfo& model, const text::Tokenizer& tokenizer) {
   ULLAGE_TRY(PreparedRequest prepared, prepare_fields(Api::kCompletion, std::move(request.fields), model, tokenizer));
+  ULLAGE_TRY_VOID(check_queue(static_cast<int64_t>(request.prompts.size()) * prepared.fields.n, model));
   const bool is_single = request.prompts.size() == 1;
   for (size_t i = 0; i < request.prompts.size(); ++i) {
     const std::string where = is_single ? "prompt" : fmt::format("prompt/{}", i);
     PreparedPrompt prompt;
     if (auto* text = std::get_if<std::string>(&request.prompts[i])) {
-      text::EncodeOptions options;
-      options.add_special_tokens = prepared.fields.add_special_tokens.value_or(true);
-      prompt.tokens = tokenizer.encode(*text, options);
-      if (request.echo) prompt.echo = std::move(*text);
+      ULLAGE_TRY(prompt.tokens,
+                 tokenize_text(*text, prepared.fields.add_special_tokens.value_or(true), model, tokenizer, where));
     } else {
       prompt.tokens = std::move(std::get<std::vector<TokenId>>(request.prompts[i]));
       ULLAGE_TRY_VOID(check_tokens(prompt.tokens, where, tokenizer));
-      if (request.echo) prompt.echo = tokenizer.decode(prompt.tokens, prepared.fields.skip_special_tokens);
     }
-    truncate(prompt.tokens, prepared.fields, model);
+    const bool is_cut = truncate(prompt.tokens, prepared.fields, model);
     ULLAGE_TRY_VOID(check_embedded(prompt.tokens, where, model, tokenizer));
     ULLAGE_TRY_VOID(fit_prompt(prompt, prepared.fields, kDefaultCompletionTokens, model, where));
+    if (request.echo) {
+      auto* text = std::get_if<std::string>(&request.prompts[i]);
+      prompt.echo = text != nullptr && !is_cut ? std::move(*text)
+                                               : tokenizer.decode(prompt.tokens, prepared.fields.skip_special_tokens);
+    }
     prepared.prompts.push_back(std::move(prompt));
   }
   return prepared;
@@ -189,6 +230,7 @@ Result<PreparedRequest> prepare(CompletionRequest request, const ModelInfo& mode
 
 Result<PreparedRequest> prepare(ChatRequest request, const ModelInfo& model, const text::Tokenizer& tokenizer) {
   ULLAGE_TRY(PreparedRequest prepared, prepare_fields(Api::kChat, std::move(request.fields), model, tokenizer));
+  ULLAGE_TRY_VOID(check_queue(prepared.fields.n, model));
   PreparedPrompt prompt;
   // The template writes its own special tokens.
   const bool add_special_tokens = prepared.fields.add_special_tokens.value_or(false);

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "ullage/base/result.h"
@@ -40,7 +41,10 @@ ChoiceOptions make_choice_options(const PreparedRequest& request);
 Result<PreparedRequest> prepare(CompletionRequest request, const ModelInfo& model, const text::Tokenizer& tokenizer);
 Result<PreparedRequest> prepare(ChatRequest request, const ModelInfo& model, const text::Tokenizer& tokenizer);
 
-// A chat's tokens, as the engine would see them.
+// A text's or a chat's tokens, as the engine would see them. kTooLarge for texts that are far from fitting, which are
+// not read at all.
+Result<std::vector<TokenId>> tokenize_text(const std::string& text, bool add_special_tokens, const ModelInfo& model,
+                                           const text::Tokenizer& tokenizer, std::string_view where);
 Result<std::vector<TokenId>> tokenize_chat(const std::vector<text::ChatMessage>& messages, bool add_generation_prompt,
                                            bool add_special_tokens, const ModelInfo& model,
                                            const text::Tokenizer& tokenizer);

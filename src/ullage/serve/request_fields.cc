@@ -13,6 +13,10 @@
 namespace ullage::serve {
 namespace {
 
+// Every choice of a request keeps these.
+constexpr size_t kMaxStopBytes = 4096;  // of all stop strings together
+constexpr size_t kMaxSaltBytes = 1024;
+
 // Known to OpenAI's or vLLM's API, and harmless to leave aside.
 constexpr std::array kHarmless = {"user",
                                   "metadata",
@@ -177,8 +181,13 @@ Result<std::vector<std::string>> read_stop(const Json& body, const RequestLimits
     return bad_field("stop",
                      fmt::format("'stop' must be a string or an array of strings, found {}", type_name(*value)));
   }
+  size_t num_bytes = 0;
   for (const std::string& stop : stops) {
     if (stop.empty()) return bad_field("stop", "'stop' must not hold an empty string");
+    num_bytes += stop.size();
+  }
+  if (num_bytes > kMaxStopBytes) {
+    return bad_field("stop", fmt::format("'stop' must hold at most {} bytes, found {}", kMaxStopBytes, num_bytes));
   }
   return stops;
 }
@@ -295,6 +304,10 @@ Result<void> read_output(const Json& body, GenerationFields& fields) {
 Result<void> read_placement(const Json& body, GenerationFields& fields) {
   ULLAGE_TRY(auto salt, read_string(body, "cache_salt"));
   if (salt && salt->empty()) return bad_field("cache_salt", "'cache_salt' must not be empty when it is given");
+  if (salt && salt->size() > kMaxSaltBytes) {
+    return bad_field("cache_salt",
+                     fmt::format("'cache_salt' must be at most {} bytes, found {}", kMaxSaltBytes, salt->size()));
+  }
   fields.cache_salt = std::move(salt).value_or("");
   ULLAGE_TRY(const auto priority, read_int(body, "priority"));
   fields.priority = priority.value_or(0);

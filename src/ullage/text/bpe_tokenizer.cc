@@ -103,6 +103,7 @@ void BpeTokenizer::find_bytes() {
       bytes = name;
       replace_all(bytes, kSpaceMark, " ");
     }
+    max_text_bytes_ = std::max(max_text_bytes_, bytes.size());
   }
   for (int i = 0; i < 256; ++i) {
     const auto byte = static_cast<uint8_t>(i);

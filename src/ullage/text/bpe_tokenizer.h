@@ -55,6 +55,7 @@ class BpeTokenizer final : public Tokenizer {
     return parts_.vocabulary.contains(token) && special_[static_cast<size_t>(token)];
   }
   int64_t vocab_size() const override { return parts_.vocabulary.size(); }
+  int64_t max_token_bytes() const override { return static_cast<int64_t>(max_text_bytes_); }
   TokenId bos_token() const override { return parts_.bos; }
   std::span<const TokenId> eos_tokens() const override { return parts_.eos; }
   TokenId find_token(std::string_view name) const override { return parts_.vocabulary.find(name); }
@@ -87,6 +88,7 @@ class BpeTokenizer final : public Tokenizer {
   // kBytes: pieces that merging would join to one token (or ignore_merges: all tokens). Views into bytes_.
   std::unordered_map<std::string_view, TokenId> whole_words_;
   size_t max_token_bytes_ = 0;  // of a spelling
+  size_t max_text_bytes_ = 0;   // of bytes_
 };
 
 }  // namespace ullage::text

@@ -43,6 +43,8 @@ class Tokenizer {
   virtual std::string token_name(TokenId token) const = 0;
   virtual bool is_special(TokenId token) const = 0;
   virtual int64_t vocab_size() const = 0;
+  // Bytes of the longest token's text: so many tokens cannot spell more than so many times this.
+  virtual int64_t max_token_bytes() const = 0;
   virtual TokenId bos_token() const = 0;  // -1 = none
   virtual std::span<const TokenId> eos_tokens() const = 0;
   // Id of a token spelled exactly so; -1 = none.

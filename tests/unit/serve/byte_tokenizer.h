@@ -11,7 +11,7 @@
 
 namespace ullage::serve {
 
-class ByteTokenizer final : public text::Tokenizer {
+class ByteTokenizer : public text::Tokenizer {
  public:
   static constexpr TokenId kBos = 256;
   static constexpr TokenId kEos = 257;
@@ -33,6 +33,7 @@ class ByteTokenizer final : public text::Tokenizer {
   }
   bool is_special(TokenId token) const override { return token == kBos || token == kEos; }
   int64_t vocab_size() const override { return 258; }
+  int64_t max_token_bytes() const override { return 4; }
   TokenId bos_token() const override { return kBos; }
   std::span<const TokenId> eos_tokens() const override { return eos_; }
   TokenId find_token(std::string_view name) const override { return name == "<s>" ? kBos : name == "</s>" ? kEos : -1; }

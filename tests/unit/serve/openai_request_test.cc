@@ -164,6 +164,18 @@ TEST(CompletionRequest, RefusesWideObjectsQuickly) {
   EXPECT_EQ(request.error().code, ErrorCode::kTooLarge);
 }
 
+// Each choice keeps its own: a megabyte here would be a gigabyte for a thousand choices.
+TEST(CompletionRequest, BoundsWhatEveryChoiceKeeps) {
+  const std::string half(2049, 'x');
+  for (const auto& [field, where] : {std::pair{"\"stop\": [\"" + half + "\", \"" + half + "\"]", "stop"},
+                                     std::pair{"\"cache_salt\": \"" + half + "\"", "cache_salt"}}) {
+    const auto request = parse_completion_request("{\"prompt\": \"a\", " + field + "}");
+    ASSERT_FALSE(request) << where;
+    EXPECT_EQ(request.error().where, where);
+    EXPECT_NE(request.error().message.find(" bytes"), std::string::npos) << request.error().message;
+  }
+}
+
 TEST(CompletionRequest, BoundsTheNumberOfChoices) {
   RequestLimits limits;
   limits.max_choices = 6;

@@ -135,6 +135,59 @@ TEST(Prepare, EchoGivesThePromptBack) {
   EXPECT_EQ(prepared->prompts[1].echo, "yo");
 }
 
+TEST(Prepare, EchoOfATruncatedPromptIsWhatWasKept) {
+  CompletionRequest request = completion_of("abcdef");
+  request.fields.truncate_prompt_tokens = 2;
+  request.echo = true;
+  EXPECT_EQ(prepare(std::move(request), model_of(100), kTokenizer)->prompts[0].echo, "ef");
+}
+
+// Counts the bytes that it is asked to read.
+class CountingTokenizer final : public ByteTokenizer {
+ public:
+  std::vector<TokenId> encode(std::string_view text, const text::EncodeOptions& options) const override {
+    num_bytes += text.size();
+    return ByteTokenizer::encode(text, options);
+  }
+  mutable size_t num_bytes = 0;
+};
+
+TEST(Prepare, DoesNotReadATextThatCanNeverFit) {
+  const CountingTokenizer tokenizer;
+  const auto refused = [&](std::string text, int64_t max_model_len) {
+    CompletionRequest request = completion_of(std::move(text));
+    request.fields.truncate_prompt_tokens = 2;
+    const auto prepared = prepare(std::move(request), model_of(max_model_len), tokenizer);
+    return prepared ? "" : prepared.error().message;
+  };
+  const std::string text((1 << 20) + 1, 'a');
+  const std::string message = refused(text, 10);
+  for (const char* number : {"10 tokens", "has 1048577 bytes", "than 1048576 bytes"}) {
+    EXPECT_NE(message.find(number), std::string::npos) << message;
+  }
+  EXPECT_EQ(tokenizer.num_bytes, 0U);
+  // Up to a megabyte the tokens can be counted, and a longer model may have room.
+  EXPECT_EQ(refused(text.substr(1), 10), "");
+  EXPECT_EQ(refused(text, 1 << 20), "");
+  EXPECT_EQ(tokenizer.num_bytes, (2U << 20) + 1);
+}
+
+// "Try again later" would never end.
+TEST(Prepare, RefusesMoreChoicesThanTheQueueHolds) {
+  ModelInfo model = model_of(100);
+  model.engine.max_queue_len = 3;
+  CompletionRequest request = completion_of("a");
+  request.fields.n = 3;
+  EXPECT_TRUE(prepare(std::move(request), model, kTokenizer));
+  request = completion_of("a");
+  request.prompts.emplace_back("b");
+  request.fields.n = 2;
+  const auto prepared = prepare(std::move(request), model, kTokenizer);
+  ASSERT_FALSE(prepared);
+  EXPECT_EQ(prepared.error().code, ErrorCode::kInvalidArgument);
+  EXPECT_NE(prepared.error().message.find("3 (max_queue_len)"), std::string::npos) << prepared.error().message;
+}
+
 TEST(Prepare, ChoicesHaveSeedsOfTheirOwn) {
   const auto prepared = prepare(completion_of("a"), model_of(100), kTokenizer);
   const auto first = make_engine_request(*prepared, prepared->prompts[0], 0, 7);
