@@ -1,6 +1,8 @@
 // Beast's parser is used alone, without its stream operations: reading must go on while an answer is being made.
 #include "ullage/serve/connection.h"
 
+#include <poll.h>
+
 #include <algorithm>
 #include <ctime>
 #include <optional>
@@ -360,9 +362,16 @@ void Connection::close_when_written() {
   keep_alive_ = false;
 }
 
+bool Connection::has_hung_up() {
+  pollfd poll_fd{.fd = socket_.native_handle(), .events = POLLRDHUP, .revents = 0};
+  return poll(&poll_fd, 1, /*timeout=*/0) > 0;
+}
+
 void Connection::check_deadline(Time now) {
   if (state_ == State::kClosed) return;
   if (is_write_pending_ && now >= write_deadline_) return client_gone();
+  // Behind a full read-ahead no read is pending that would tell of the client's leaving.
+  if (state_ == State::kAnswering && !is_read_pending_ && !has_peer_closed_ && has_hung_up()) return client_gone();
   if (state_ == State::kAnswering || now < deadline_) return;
   if (state_ == State::kReading && parser_ != nullptr) {
     refuse(408, "The request did not arrive in time.", "request_timeout");

@@ -78,6 +78,7 @@ class Connection final : public Exchange, public std::enable_shared_from_this<Co
   void end_answer();
   void next_request();
   void linger();
+  bool has_hung_up();
   void client_gone();
 
   boost::asio::ip::tcp::socket socket_;
