@@ -33,6 +33,7 @@ TEST(TokenizerFiles, ASmallOneWorks) {
   ASSERT_TRUE(tokenizer) << tokenizer.error().to_string();
   EXPECT_EQ((*tokenizer)->encode("ababb<s>?a"), (std::vector<TokenId>{4, 3, 1, 4, 0}));  // "?" is in no token
   EXPECT_EQ((*tokenizer)->vocab_size(), 5);
+  EXPECT_EQ((*tokenizer)->max_token_bytes(), 4);  // "abab"
 }
 
 struct Fault {
