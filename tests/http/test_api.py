@@ -48,6 +48,11 @@ class ApiTest(unittest.TestCase):
             self.assertEqual(self.server.get(path)[2], b"")
         self.assertIn("version", json.loads(self.server.get("/version")[2]))
         self.assertEqual(json.loads(self.server.get("/load")[2]), {"server_load": 0})
+        props, slots = (json.loads(self.server.get(path)[2]) for path in ("/props", "/slots"))
+        self.assertEqual(props["default_generation_settings"]["n_ctx"],
+                         json.loads(self.server.get("/v1/models")[2])["data"][0]["max_model_len"])
+        self.assertEqual(props["total_slots"], len(slots))
+        self.assertFalse(any(slot["is_processing"] for slot in slots))
 
     def test_models(self):
         answer = json.loads(self.server.get("/v1/models")[2])
@@ -381,9 +386,10 @@ class KeyTest(unittest.TestCase):
         with Server("--api-key", "secret", "--allowed-origins", "http://one.example") as server:
             for header in (None, "Bearer wrong", "Bearer secre", "Bearer secrett", "secret", "Basic secret", ""):
                 headers = {} if header is None else {"Authorization": header}
-                status, _, body = server.get("/v1/models", headers=headers)
-                self.assertEqual(status, 401, header)
-                self.assertEqual(json.loads(body)["error"]["code"], "invalid_api_key")
+                for path in ("/v1/models", "/props", "/slots"):
+                    status, _, body = server.get(path, headers=headers)
+                    self.assertEqual(status, 401, header)
+                    self.assertEqual(json.loads(body)["error"]["code"], "invalid_api_key")
             self.assertEqual(server.get("/v1/models", headers={"Authorization": "Bearer secret"})[0], 200)
             for path in ("/health", "/metrics", "/version"):
                 self.assertEqual(server.get(path)[0], 200)

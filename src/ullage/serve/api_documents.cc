@@ -63,4 +63,32 @@ std::string format_version(const std::string& version) {
   return out;
 }
 
+std::string format_props(const ModelInfo& model, const std::string& version) {
+  std::string out = "{\"default_generation_settings\":{\"n_ctx\":";
+  append_json_int(out, model.max_model_len);
+  out += "},\"total_slots\":";
+  append_json_int(out, model.engine.max_num_seqs);
+  out += ",\"model_alias\":";
+  append_json_string(out, model.names.front());
+  out += ",\"model_path\":";
+  append_json_string(out, model.root);
+  out += ",\"modalities\":{\"vision\":false,\"audio\":false},\"build_info\":";
+  append_json_string(out, "ullage " + version);
+  out += '}';
+  return out;
+}
+
+std::string format_slots(const ModelInfo& model, int64_t num_live) {
+  std::string out = "[";
+  for (int64_t i = 0; i < model.engine.max_num_seqs; ++i) {
+    out += i > 0 ? ",{\"id\":" : "{\"id\":";
+    append_json_int(out, i);
+    out += ",\"n_ctx\":";
+    append_json_int(out, model.max_model_len);
+    out += i < num_live ? ",\"is_processing\":true}" : ",\"is_processing\":false}";
+  }
+  out += ']';
+  return out;
+}
+
 }  // namespace ullage::serve

@@ -19,5 +19,9 @@ std::string format_tokens(std::span<const TokenId> tokens, int64_t max_model_len
 // /detokenize.
 std::string format_prompt(const std::string& text);
 std::string format_version(const std::string& version);
+// /props and /slots, as far as llama-server's clients look there for sizes and load. A slot is a seat of max_num_seqs;
+// which request has which is not told.
+std::string format_props(const ModelInfo& model, const std::string& version);
+std::string format_slots(const ModelInfo& model, int64_t num_live);
 
 }  // namespace ullage::serve

@@ -51,6 +51,7 @@ constexpr Route kRoutes[] = {
     {"/detokenize", "POST"},     {"/health", "GET"},
     {"/ping", "GET, POST"},      {"/metrics", "GET"},
     {"/version", "GET"},         {"/load", "GET"},
+    {"/props", "GET"},           {"/slots", "GET"},
 };
 constexpr std::string_view kModelPath = "/v1/models/";
 
@@ -96,7 +97,8 @@ void ApiService::handle(HttpRequest request, ExchangePtr exchange) {
   if (request.method == "OPTIONS") return preflight(request, *exchange);
   const Route* route = find_route(request.path);
   if (route != nullptr) exchange->set_route(route->path);
-  if (request.path.starts_with("/v1/") && !is_authorized(request)) {
+  const bool is_private = request.path.starts_with("/v1/") || request.path == "/props" || request.path == "/slots";
+  if (is_private && !is_authorized(request)) {
     return answer_error(*exchange,
                         make_error(401, "Incorrect or missing API key; send it as 'Authorization: Bearer KEY'.",
                                    "invalid_api_key", "authentication_error"));
@@ -126,6 +128,8 @@ void ApiService::handle(HttpRequest request, ExchangePtr exchange) {
   if (path == "/health" || path == "/ping") return health(*exchange);
   if (path == "/version") return answer_json(*exchange, format_version(options_.version));
   if (path == "/load") return answer_json(*exchange, fmt::format("{{\"server_load\":{}}}", num_live()));
+  if (path == "/props") return answer_json(*exchange, format_props(model_, options_.version));
+  if (path == "/slots") return answer_json(*exchange, format_slots(model_, num_live()));
   if (path == "/v1/models") return list_models(*exchange);
   show_model(path.substr(kModelPath.size()), *exchange);
 }
