@@ -377,6 +377,12 @@ class ApiTest(unittest.TestCase):
             status, _, text = self.server.request("POST", "/v1/completions", body)
             self.assertEqual(status, 400, text)
             self.assertIn("message", json.loads(text)["error"])
+        # Parsed, this would take a gigabyte.
+        status, _, text = self.server.request("POST", "/v1/completions", b'{"prompt": "a", "x": [' + b"[]," * (4 << 20) + b"[]]}")
+        self.assertEqual(status, 400, text)
+        self.assertIn("values", json.loads(text)["error"]["message"])
+        status, _, text = self.server.request("POST", "/v1/completions", b"\x1f\x8b", headers={"Content-Encoding": "gzip"})
+        self.assertEqual(status, 415, text)
         # Text that is odd, but text.
         self.complete(prompt="\u0000\ud83d\ude00 \ufffd \u202e", max_tokens=1)
 

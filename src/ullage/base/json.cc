@@ -7,9 +7,11 @@
 namespace ullage {
 namespace {
 
-// Looks at brackets outside strings only, before nlohmann's recursive destructor and dump see the document.
-Result<void> check_depth(std::string_view text, std::string_view where, int max_depth) {
+// Looks at brackets and commas outside strings only, before nlohmann's recursive destructor and dump see the document,
+// and before `[],[],...` becomes a tree of twenty times its bytes.
+Result<void> check_shape(std::string_view text, std::string_view where, const JsonLimits& limits) {
   int depth = 0;
+  int64_t num_values = 1;  // each bracket or comma begins at most one more
   bool in_string = false;
   for (size_t i = 0; i < text.size(); ++i) {
     const char c = text[i];
@@ -21,12 +23,20 @@ Result<void> check_depth(std::string_view text, std::string_view where, int max_
     } else if (c == '"') {
       in_string = true;
     } else if (c == '[' || c == '{') {
-      if (++depth > max_depth) {
-        return Error{ErrorCode::kTooLarge, fmt::format("JSON is nested over {} levels deep at byte {}", max_depth, i),
+      ++num_values;
+      if (++depth > limits.max_depth) {
+        return Error{ErrorCode::kTooLarge,
+                     fmt::format("JSON is nested over {} levels deep at byte {}", limits.max_depth, i),
                      std::string(where)};
       }
     } else if (c == ']' || c == '}') {
       --depth;
+    } else if (c == ',') {
+      ++num_values;
+    }
+    if (num_values > limits.max_values) {
+      return Error{ErrorCode::kTooLarge, fmt::format("JSON has over {} values at byte {}", limits.max_values, i),
+                   std::string(where)};
     }
   }
   return {};
@@ -89,7 +99,7 @@ Result<void> check_json_limits(std::string_view text, std::string_view where, co
   if (const size_t nul = text.find('\0'); nul != std::string_view::npos) {
     return Error{ErrorCode::kCorrupt, fmt::format("not valid JSON at byte {}", nul), std::string(where)};
   }
-  return check_depth(text, where, limits.max_depth);
+  return check_shape(text, where, limits);
 }
 
 Result<Json> parse_json(std::string_view text, std::string_view where, const JsonLimits& limits) {

@@ -196,6 +196,7 @@ Result<void> check_no_gaps(const std::vector<SafetensorsTensor>& tensors, std::s
 
 Result<void> check_names(const std::vector<SafetensorsTensor>& tensors, std::string_view where) {
   std::vector<std::string_view> names;
+  names.reserve(tensors.size());
   for (const SafetensorsTensor& tensor : tensors) names.push_back(tensor.name);
   std::sort(names.begin(), names.end());
   const auto twice = std::adjacent_find(names.begin(), names.end());

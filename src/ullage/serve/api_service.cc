@@ -115,6 +115,13 @@ void ApiService::handle(HttpRequest request, ExchangePtr exchange) {
     response.headers.emplace_back("allow", std::string(route->methods) + ", OPTIONS");
     return exchange->respond(std::move(response));
   }
+  if (const std::string_view coding = request.header("content-encoding"); !coding.empty() && coding != "identity") {
+    return answer_error(
+        *exchange,
+        make_error(415,
+                   fmt::format("Bodies with Content-Encoding '{}' are not read; send it plain.", coding.substr(0, 64)),
+                   "unsupported_content_encoding"));
+  }
   const std::string& path = request.path;
   if (path == "/v1/completions") {
     return generate(std::move(request), std::move(exchange), parse_completion_request);

@@ -91,12 +91,16 @@ const char* type_name(const Json& value) {
   }
 }
 
+// A value costs about 70 bytes once parsed; prompts as token ids are the only honest reason for many.
+constexpr int64_t kMaxValues = int64_t{2} << 20;
+
 Result<Json> parse_request_body(std::string_view body, const RequestLimits& limits) {
   if (body.empty()) return Error{ErrorCode::kCorrupt, "the request has no body; send a JSON object", ""};
   if (!is_valid_utf8(body)) return Error{ErrorCode::kCorrupt, "the request body is not valid UTF-8", ""};
   ULLAGE_TRY_VOID(check_members(body, limits));
   JsonLimits json_limits;
   json_limits.max_bytes = static_cast<int64_t>(body.size());
+  json_limits.max_values = kMaxValues;
   json_limits.max_depth = static_cast<int>(limits.max_json_depth);
   auto json = parse_json(body, "", json_limits);
   if (!json) {

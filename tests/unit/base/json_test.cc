@@ -31,6 +31,16 @@ TEST(ParseJson, RefusesNulBytes) {
   EXPECT_NE(json.error().message.find("byte 2"), std::string::npos) << json.error().message;
 }
 
+TEST(ParseJson, RefusesMoreValuesThanAllowed) {
+  const JsonLimits limits{.max_values = 4};
+  EXPECT_TRUE(parse_json("[1, [], 3]", "", limits));
+  EXPECT_TRUE(parse_json("[\"1,2,3,4,5[[[[[\"]", "", limits));
+  const auto json = parse_json("[1, [], 3, 4]", "f.json", limits);
+  ASSERT_FALSE(json);
+  EXPECT_EQ(json.error().code, ErrorCode::kTooLarge);
+  EXPECT_NE(json.error().message.find("over 4 values"), std::string::npos) << json.error().message;
+}
+
 TEST(ParseJson, RefusesDepthBeforeItCostsAnything) {
   const auto nested = [](int depth) {
     return std::string(static_cast<size_t>(depth), '[') + std::string(static_cast<size_t>(depth), ']');
