@@ -24,7 +24,7 @@ using SortedJson = nlohmann::json;
 
 struct JsonLimits {
   int64_t max_bytes = int64_t{256} << 20;
-  int64_t max_values = std::numeric_limits<int64_t>::max();  // of the whole document, nested ones and containers too
+  int64_t max_values = std::numeric_limits<int64_t>::max();  // of the whole document; an empty container counts twice
   int max_depth = 64;  // nlohmann's dump() recurses; see the libraries' notes in ARCHITECTURE.md
 };
 

@@ -33,10 +33,12 @@ TEST(ParseJson, RefusesNulBytes) {
 
 TEST(ParseJson, RefusesMoreValuesThanAllowed) {
   const JsonLimits limits{.max_values = 4};
-  EXPECT_TRUE(parse_json("[1, [], 3]", "", limits));
+  EXPECT_TRUE(parse_json("[1, 2, 3]", "", limits));
+  EXPECT_TRUE(parse_json("{\"a\": [1, 2]}", "", limits));
   EXPECT_TRUE(parse_json("[\"1,2,3,4,5[[[[[\"]", "", limits));
-  const auto json = parse_json("[1, [], 3, 4]", "f.json", limits);
+  const auto json = parse_json("[1, 2, 3, 4]", "f.json", limits);
   ASSERT_FALSE(json);
+  EXPECT_FALSE(parse_json("[[], [], []]", "", limits));
   EXPECT_EQ(json.error().code, ErrorCode::kTooLarge);
   EXPECT_NE(json.error().message.find("over 4 values"), std::string::npos) << json.error().message;
 }
