@@ -184,7 +184,9 @@ Result<void> render_llama2(const ChatStyle& style, std::span<const ChatMessage> 
   return {};
 }
 
-Result<void> render_mistral(const ChatStyle& style, std::span<const ChatMessage> messages, PromptBuilder& out) {
+// The index of the first user message, after a system message where the template has a place for one; user and
+// assistant must alternate from there.
+Result<size_t> first_turn(const ChatStyle& style, std::span<const ChatMessage> messages) {
   const bool has_system = role_of(messages[0]) == "system";
   if (has_system && !style.has_system) {
     return bad_message(
@@ -192,6 +194,12 @@ Result<void> render_mistral(const ChatStyle& style, std::span<const ChatMessage>
   }
   const size_t begin = has_system ? 1 : 0;
   ULLAGE_TRY_VOID(check_alternate(messages, begin));
+  return begin;
+}
+
+Result<void> render_mistral(const ChatStyle& style, std::span<const ChatMessage> messages, PromptBuilder& out) {
+  ULLAGE_TRY(const size_t begin, first_turn(style, messages));
+  const bool has_system = begin > 0;
   out.write(style.bos);
   for (size_t i = begin; i < messages.size(); ++i) {
     const std::string_view content = messages[i].content;
@@ -214,13 +222,8 @@ Result<void> render_mistral(const ChatStyle& style, std::span<const ChatMessage>
 }
 
 Result<void> render_gemma(const ChatStyle& style, std::span<const ChatMessage> messages, PromptBuilder& out) {
-  const bool has_system = role_of(messages[0]) == "system";
-  if (has_system && !style.has_system) {
-    return bad_message(
-        0, "this model's chat template has no place for a system message; put its text into the first user message");
-  }
-  const size_t begin = has_system ? 1 : 0;
-  ULLAGE_TRY_VOID(check_alternate(messages, begin));
+  ULLAGE_TRY(const size_t begin, first_turn(style, messages));
+  const bool has_system = begin > 0;
   out.write(style.bos);
   for (size_t i = begin; i < messages.size(); ++i) {
     out.write((i - begin) % 2 == 1 ? "<start_of_turn>model\n" : "<start_of_turn>user\n");
