@@ -14,9 +14,10 @@ namespace ullage::hardware {
 // Peak arithmetic without sparsity, FLOP/s (operations/s for int8). 0 = the device has no such unit.
 struct FlopsPerSecond {
   double fp32 = 0;
-  double bf16 = 0;  // and fp16
+  double bf16 = 0;  // and fp16; where the device has no bf16 (T4), fp16's
   double fp8 = 0;
   double int8 = 0;
+  double fp4 = 0;
 };
 
 struct Device {
@@ -28,6 +29,8 @@ struct Device {
   Bytes usable_memory;   // what a process on an idle device is told: driver and ECC taken off
   double bandwidth = 0;  // of the memory, bytes/s
   FlopsPerSecond flops;
+  double link_bandwidth = 0;  // to the other devices of its node, bytes/s, one direction; 0 = PCIe only
+  double host_bandwidth = 0;  // to the host's memory (PCIe, C2C), bytes/s, one direction; 0 = not known
   std::string source;  // where the figures are from
 };
 

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <variant>
 
+#include "ullage/model/dtype.h"
+
 namespace ullage::model {
 
 // Keys and values of every past token.
@@ -32,10 +34,27 @@ struct ChunkedLocalKv {
   int64_t chunk = 0;
   friend bool operator==(const ChunkedLocalKv&, const ChunkedLocalKv&) = default;
 };
-// A state of fixed size per request, whatever its length (Mamba, gated delta).
+// A state of fixed size per request, whatever its length (Mamba, gated delta): the last conv_width inputs of a
+// convolution, and num_heads states. Tensor parallelism divides channels and heads.
 struct RecurrentState {
-  int64_t state_bytes = 0;
+  int64_t conv_channels = 0;
+  int64_t conv_width = 0;      // conv_kernel - 1
+  int64_t num_heads = 0;       // that ranks divide; Mamba 1: its channels
+  int64_t state_elements = 0;  // per head
+  DType conv_dtype = DType::kBF16;
+  DType state_dtype = DType::kF32;
   friend bool operator==(const RecurrentState&, const RecurrentState&) = default;
+};
+// The key of a sparse indexer: head_dim FP8 numbers and a scale of 4 bytes for each 128, whatever the KV dtype.
+struct IndexerKv {
+  int64_t head_dim = 0;
+  friend bool operator==(const IndexerKv&, const IndexerKv&) = default;
+};
+// Keys and values of an encoder's output, kept while its request runs.
+struct CrossAttentionKv {
+  FullAttentionKv kv;
+  int64_t max_encoder_len = 0;
+  friend bool operator==(const CrossAttentionKv&, const CrossAttentionKv&) = default;
 };
 // Reads another layer's keys and values, and keeps none.
 struct SharedKv {
@@ -46,6 +65,7 @@ struct NoKv {
   friend bool operator==(const NoKv&, const NoKv&) = default;
 };
 
-using KvSpec = std::variant<FullAttentionKv, LatentKv, SlidingWindowKv, ChunkedLocalKv, RecurrentState, SharedKv, NoKv>;
+using KvSpec = std::variant<FullAttentionKv, LatentKv, SlidingWindowKv, ChunkedLocalKv, RecurrentState, IndexerKv,
+                            CrossAttentionKv, SharedKv, NoKv>;
 
 }  // namespace ullage::model
