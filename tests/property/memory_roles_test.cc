@@ -39,7 +39,8 @@ TEST_P(MemoryRoles, SumToWhatWasAllocated) {
     const int64_t slots = s.options.num_blocks * s.options.block_size;
     EXPECT_EQ(memory.kv_pool_bytes, slots * bytes_per_token(checkpoint.shape(), s.kv_dtype));
     // What a plan of the same geometry counts is what the engine took.
-    const auto layout = memory::make_kv_layout(checkpoint.shape(), s.options.block_size, s.kv_dtype);
+    const auto layout = memory::make_kv_layout(
+        checkpoint.shape(), {.block_size = s.options.block_size, .kv_dtype = model::to_kv_dtype(s.kv_dtype)});
     if (layout) {
       EXPECT_EQ(memory.kv_pool_bytes, s.options.num_blocks * layout->bytes_per_block);
     }

@@ -72,6 +72,12 @@ Result<Wanted> read_flags(const EngineArgs& args, const model::ModelShape& shape
   options.is_paranoid = args.is_paranoid;
   if (args.kv_cache_dtype != "auto") {
     ULLAGE_TRY(wanted.kv_dtype, model::parse_dtype(args.kv_cache_dtype, "--kv-cache-dtype"));
+    if (wanted.kv_dtype != model::DType::kBF16 && wanted.kv_dtype != model::DType::kF16 &&
+        wanted.kv_dtype != model::DType::kF32) {
+      return Error{ErrorCode::kUnsupported,
+                   fmt::format("the KV cache can hold BF16, F16 or F32, not {}", model::info(wanted.kv_dtype).name),
+                   "--kv-cache-dtype"};
+    }
   }
   if (!args.value_cache_dtype.empty() && args.value_cache_dtype != args.kv_cache_dtype) {
     return Error{ErrorCode::kUnsupported, "keys and values are stored alike; give --kv-cache-dtype once",
@@ -210,8 +216,7 @@ Result<void> make_modelled(const EngineArgs& args, const LoadedModel& model, Wan
   }
   setup.filler = std::make_unique<sim::FillerText>(std::move(filler));
   sim::ModelledOptions options;
-  options.weight_dtype = model.shape.weight_dtype;
-  options.kv_dtype = wanted.kv_dtype;
+  options.cost.kv_dtype = model::to_kv_dtype(wanted.kv_dtype);
   ULLAGE_TRY(setup.executor, sim::ModelledExecutor::create(model.shape, device, options, *setup.filler, *setup.clock));
   return {};
 }
@@ -238,24 +243,19 @@ const char* dtype_flag(model::DType dtype) {
   }
 }
 
-// What the pool keeps for each layer. Layers that look back over a window only get room for every token all the same:
-// the answer is the model's, the memory that a window could save is not saved yet.
-std::vector<model::KvSpec> kept_kv(const model::ModelShape& shape) {
-  std::vector<model::KvSpec> specs;
+// Layers that look back over a window only get room for every token all the same: the answer is the model's, the memory
+// that a window could save is not saved yet.
+void tell_of_windows(const model::ModelShape& shape) {
   int64_t window = 0;
   for (const model::LayerShape& layer : shape.layers) {
-    specs.push_back(model::kv_spec(layer));
-    if (const auto* sliding = std::get_if<model::SlidingWindowKv>(&specs.back())) {
-      window = sliding->window;
-      const model::FullAttentionKv full = sliding->kv;
-      specs.back() = full;
+    if (const auto* attention = std::get_if<model::Attention>(&layer.mixer)) {
+      window = std::max(window, attention->sliding_window);
     }
   }
   if (window > 0 && window < shape.max_position_embeddings) {
     log(LogLevel::kInfo,
         fmt::format("the model attends to the last {} tokens; the KV pool keeps all of a request's", window));
   }
-  return specs;
 }
 
 }  // namespace
@@ -263,7 +263,10 @@ std::vector<model::KvSpec> kept_kv(const model::ModelShape& shape) {
 Result<std::unique_ptr<EngineSetup>> make_engine(const EngineArgs& args, const LoadedModel& model) {
   ULLAGE_TRY(Wanted wanted, read_flags(args, model.shape));
   ULLAGE_TRY(const memory::KvLayout layout,
-             memory::make_kv_layout(kept_kv(model.shape), wanted.options.block_size, wanted.kv_dtype));
+             memory::make_kv_layout(model.shape, {.block_size = wanted.options.block_size,
+                                                  .kv_dtype = model::to_kv_dtype(wanted.kv_dtype),
+                                                  .is_hybrid_disabled = true}));
+  tell_of_windows(model.shape);
   auto setup = std::make_unique<EngineSetup>();
   setup->clock = std::make_unique<RealClock>();
   if (args.executor == "modelled") {

@@ -1,6 +1,6 @@
-// What a step costs on a device, by the roofline model (Williams, Waterman, Patterson 2009): the bytes it must move, the
-// operations it must do, what it must send, and which of them takes longest. One function prices any step, for plans and
-// for the modelled executor alike. Tier: modelled, or calibrated with an Efficiency that was fitted.
+// What a step costs on a device, by the roofline model (Williams, Waterman, Patterson 2009): the bytes it must move,
+// the operations it must do, what it must send, and which of them takes longest. One function prices any step, for
+// plans and for the modelled executor alike. Tier: modelled, or calibrated with an Efficiency that was fitted.
 #pragma once
 
 #include <cstdint>
@@ -36,19 +36,19 @@ struct Efficiency {
 
 struct StepCostOptions {
   model::KvDType kv_dtype = model::KvDType::kBF16;
-  model::Parallelism parallelism;
-  Efficiency efficiency;
+  model::Parallelism parallelism = {};
+  Efficiency efficiency = {};
   bool is_causal_prefill_masked = true;  // only the lower triangle of a prompt's scores is computed
 };
 
 // What the layers of one kind read of the cache.
 struct KvTraffic {
-  double bytes_per_token = 0;       // read for each token in reach, all such layers together
-  double write_bytes = 0;           // written per token of the step
-  double fixed_bytes = 0;           // states: read and written per request
-  double flops_per_pair = 0;        // per query and key position in reach
-  int64_t reach = 0;                // window or chunk or top-k; 0 = everything
-  bool is_chunked = false;          // reach starts anew at multiples of itself
+  double bytes_per_token = 0;  // read for each token in reach, all such layers together
+  double write_bytes = 0;      // written per token of the step
+  double fixed_bytes = 0;      // states: read and written per request
+  double flops_per_pair = 0;   // per query and key position in reach
+  int64_t reach = 0;           // window or chunk or top-k; 0 = everything
+  bool is_chunked = false;     // reach starts anew at multiples of itself
 };
 
 // Experts of alike layers: how many weights a step touches depends on how many tokens route.
@@ -59,22 +59,22 @@ struct ExpertTraffic {
   double total_experts = 0;
 };
 
-// The numbers of one rank of a model on a device that a step's cost is made of; made once, a step is then priced in well
-// under a microsecond. Plain data; cost/ may add to it.
+// The numbers of one rank of a model on a device that a step's cost is made of; made once, a step is then priced in
+// well under a microsecond. Plain data; cost/ may add to it.
 struct StepCostModel {
-  double layer_weight_bytes = 0;        // read in every step: everything but experts, output head, embedding
-  double head_weight_bytes = 0;         // read in a step that samples: output head (the embedding, when tied)
-  double embedding_row_bytes = 0;       // read per token
-  double layer_seconds_per_token = 0;   // of matrix products at peak: sum over formats of FLOPs / FLOP/s
-  double layer_flops_per_token = 0;     // 2 * parameters of the matrices a token meets (Kaplan et al. 2020, table 1)
+  double layer_weight_bytes = 0;       // read in every step: everything but experts, output head, embedding
+  double head_weight_bytes = 0;        // read in a step that samples: output head (the embedding, when tied)
+  double embedding_row_bytes = 0;      // read per token
+  double layer_seconds_per_token = 0;  // of matrix products at peak: sum over formats of FLOPs / FLOP/s
+  double layer_flops_per_token = 0;    // 2 * parameters of the matrices a token meets (Kaplan et al. 2020, table 1)
   double head_seconds_per_sample = 0;
-  double head_flops_per_sample = 0;     // 2 * vocab_size * hidden_size
+  double head_flops_per_sample = 0;  // 2 * vocab_size * hidden_size
   double attention_flops_per_second = 0;
   double bytes_per_second = 0;
-  double reduce_bytes_per_token = 0;    // sent by all-reduces and all-to-alls, per token of the step
-  double num_reduces = 0;               // in a step
+  double reduce_bytes_per_token = 0;  // sent by all-reduces and all-to-alls, per token of the step
+  double num_reduces = 0;             // in a step
   double link_bytes_per_second = 0;
-  Efficiency efficiency;
+  Efficiency efficiency = {};
   std::vector<KvTraffic> kv;
   std::vector<ExpertTraffic> experts;
 };

@@ -31,7 +31,7 @@ struct Device {
   FlopsPerSecond flops;
   double link_bandwidth = 0;  // to the other devices of its node, bytes/s, one direction; 0 = PCIe only
   double host_bandwidth = 0;  // to the host's memory (PCIe, C2C), bytes/s, one direction; 0 = not known
-  std::string source;  // where the figures are from
+  std::string source;         // where the figures are from
 };
 
 // Reads a catalogue's JSON (see data/devices.json). `where` names the file in errors.

@@ -28,14 +28,14 @@ struct BudgetInput {
   const model::ModelShape* shape = nullptr;
   const hardware::Device* device = nullptr;
   const EngineProfile* profile = nullptr;
-  model::Parallelism parallelism;
+  model::Parallelism parallelism = {};
   double gpu_memory_utilization = 0;  // 0 = the profile's default
   int64_t max_model_len = 0;
   int64_t max_num_seqs = 0;            // 0 = the profile's default on this device
   int64_t max_num_batched_tokens = 0;  // 0 = the profile's default on this device
   bool has_graphs = true;              // false: --enforce-eager
   bool with_draft = false;
-  std::optional<Bytes> kv_memory;          // --kv-cache-memory-bytes: the other terms are skipped
+  std::optional<Bytes> kv_memory;           // --kv-cache-memory-bytes: the other terms are skipped
   std::optional<Bytes> activation_reserve;  // replaces the profile's rule
 };
 
@@ -48,7 +48,8 @@ struct RankWeights {
   Bytes other;      // towers, draft
 };
 // `with_draft`: draft layers are loaded, too. REQUIRES: check_parallelism passed.
-RankWeights rank_weights(const model::ModelShape& shape, const model::Parallelism& parallelism, bool with_draft = false);
+RankWeights rank_weights(const model::ModelShape& shape, const model::Parallelism& parallelism,
+                         bool with_draft = false);
 
 // Of one rank (the one with the least left).
 struct MemoryBudget {

@@ -16,6 +16,8 @@ const char* kind_name(const model::KvSpec& spec) {
     const char* operator()(const model::SlidingWindowKv&) const { return "sliding window"; }
     const char* operator()(const model::ChunkedLocalKv&) const { return "chunked local attention"; }
     const char* operator()(const model::RecurrentState&) const { return "recurrent state"; }
+    const char* operator()(const model::IndexerKv&) const { return "sparse indexer"; }
+    const char* operator()(const model::CrossAttentionKv&) const { return "cross-attention"; }
     const char* operator()(const model::SharedKv&) const { return "shared with another layer"; }
     const char* operator()(const model::NoKv&) const { return "none"; }
   };
@@ -26,8 +28,9 @@ Error unsupported(int64_t layer, std::string what) {
   return Error{ErrorCode::kUnsupported, std::move(what), fmt::format("layer {}", layer)};
 }
 
-// block_size * num_kv_heads * (key_dim + value_dim) * dtype bytes (vLLM FullAttentionSpec.page_size_bytes).
-Result<int64_t> page_size_bytes(const model::FullAttentionKv& kv, int64_t block_size, int64_t element_bytes) {
+// block_size * num_kv_heads * (key and value bytes of a head) (vLLM FullAttentionSpec.page_size_bytes).
+Result<int64_t> page_size_bytes(const model::FullAttentionKv& kv, int64_t block_size, model::KvDType dtype) {
+  constexpr int64_t kMaxDim = int64_t{1} << 32;
   if (kv.num_kv_heads < 1 || kv.key_dim < 1 || kv.value_dim < 1) {
     return Error{ErrorCode::kInvalidArgument,
                  fmt::format("attention of {} KV heads with keys of {} and values of {} elements; each is at least 1",
@@ -35,8 +38,9 @@ Result<int64_t> page_size_bytes(const model::FullAttentionKv& kv, int64_t block_
                  "layer 0"};
   }
   int64_t bytes = 0;
-  if (__builtin_add_overflow(kv.key_dim, kv.value_dim, &bytes) ||
-      __builtin_mul_overflow(bytes, kv.num_kv_heads, &bytes) || __builtin_mul_overflow(bytes, element_bytes, &bytes) ||
+  if (kv.key_dim > kMaxDim || kv.value_dim > kMaxDim ||
+      __builtin_mul_overflow(model::kv_head_bytes(dtype, kv.key_dim) + model::kv_head_bytes(dtype, kv.value_dim),
+                             kv.num_kv_heads, &bytes) ||
       __builtin_mul_overflow(bytes, block_size, &bytes)) {
     return Error{ErrorCode::kTooLarge,
                  "the bytes of one block do not fit in 63 bits; check heads, head_dim and block size", "layer 0"};
@@ -46,64 +50,68 @@ Result<int64_t> page_size_bytes(const model::FullAttentionKv& kv, int64_t block_
 
 }  // namespace
 
-Result<KvLayout> make_kv_layout(std::span<const model::KvSpec> specs, int64_t block_size, model::DType kv_dtype) {
-  if (block_size < 1 || block_size > (int64_t{1} << 20)) {
+Result<KvLayout> make_kv_layout(std::span<const KvLayers> layers, const KvLayoutOptions& options) {
+  if (options.block_size < 1 || options.block_size > (int64_t{1} << 20)) {
     return Error{ErrorCode::kInvalidArgument,
-                 fmt::format("expected 1 to 1048576 tokens in a block, found {}", block_size), "--block-size"};
+                 fmt::format("expected 1 to 1048576 tokens in a block, found {}", options.block_size), "--block-size"};
   }
-  if (kv_dtype != model::DType::kBF16 && kv_dtype != model::DType::kF16 && kv_dtype != model::DType::kF32) {
-    return Error{ErrorCode::kUnsupported,
-                 fmt::format("the KV cache can hold BF16, F16 or F32, not {}", model::info(kv_dtype).name),
-                 "--kv-cache-dtype"};
-  }
-  if (specs.empty()) return Error{ErrorCode::kInvalidArgument, "a model has at least one layer", "layers"};
+  if (layers.empty()) return Error{ErrorCode::kInvalidArgument, "a model has at least one layer", "layers"};
 
-  KvLayout layout{.block_size = block_size, .kv_dtype = kv_dtype, .groups = {}, .bytes_per_block = 0};
+  KvLayout layout;
+  layout.options = options;
+  layout.block_size = options.block_size;
   BlockGroup group;
-  group.spec = specs[0];
-  for (size_t i = 0; i < specs.size(); ++i) {
-    const auto layer = static_cast<int64_t>(i);
-    if (!std::holds_alternative<model::FullAttentionKv>(specs[i])) {
-      return unsupported(
-          layer, fmt::format("the layer's KV is \"{}\"; only full attention is supported", kind_name(specs[i])));
+  group.spec = layers[0].spec;
+  group.block_size = options.block_size;
+  for (const KvLayers& each : layers) {
+    model::KvSpec spec = each.spec;
+    if (const auto* window = std::get_if<model::SlidingWindowKv>(&each.spec); window && options.is_hybrid_disabled) {
+      spec = model::KvSpec(window->kv);
     }
-    if (specs[i] != specs[0]) {
-      return unsupported(layer,
+    if (&each == &layers.front()) group.spec = spec;
+    if (!std::holds_alternative<model::FullAttentionKv>(spec)) {
+      return unsupported(group.num_layers,
+                         fmt::format("the layer's KV is \"{}\"; only full attention is supported", kind_name(spec)));
+    }
+    if (spec != group.spec) {
+      return unsupported(group.num_layers,
                          "the layer's KV heads or widths differ from layer 0's; they must be alike in every layer");
     }
-    group.layers.push_back(layer);
+    group.num_layers += each.num_layers;
   }
-  ULLAGE_TRY(group.page_size_bytes, page_size_bytes(std::get<model::FullAttentionKv>(specs[0]), block_size,
-                                                    model::info(kv_dtype).block_bytes));
-  if (__builtin_mul_overflow(group.page_size_bytes, static_cast<int64_t>(specs.size()), &layout.bytes_per_block)) {
+  ULLAGE_TRY(group.page_size_bytes,
+             page_size_bytes(std::get<model::FullAttentionKv>(group.spec), options.block_size, options.kv_dtype));
+  if (__builtin_mul_overflow(group.page_size_bytes, group.num_layers, &layout.bytes_per_block)) {
     return Error{ErrorCode::kTooLarge, "the bytes of one block over all layers do not fit in 63 bits", "layers"};
   }
   layout.groups.push_back(std::move(group));
   return layout;
 }
 
-Result<KvLayout> make_kv_layout(const model::ModelShape& shape, int64_t block_size, model::DType kv_dtype) {
-  std::vector<model::KvSpec> specs;
-  specs.reserve(shape.layers.size());
-  for (const model::LayerShape& layer : shape.layers) specs.push_back(model::kv_spec(layer));
-  return make_kv_layout(specs, block_size, kv_dtype);
+Result<KvLayout> make_kv_layout(const model::ModelShape& shape, const KvLayoutOptions& options) {
+  std::vector<KvLayers> layers;
+  layers.reserve(shape.layers.size());
+  for (const model::LayerShape& layer : shape.layers) {
+    for (const model::KvSpec& spec : model::kv_specs(layer)) layers.push_back({spec, 1});
+  }
+  return make_kv_layout(layers, options);
 }
 
 int64_t kv_bytes_per_token(const KvLayout& layout) { return layout.bytes_per_block / layout.block_size; }
 
 int64_t num_blocks(const KvLayout& layout, Bytes available) {
-  if (available.value <= 0 || layout.bytes_per_block <= 0) return 0;
-  // Floor after each division gives the floor of the whole, so one division is vLLM's two.
-  return available.value / layout.bytes_per_block;
+  return available.value <= 0 ? 0 : available.value / layout.bytes_per_block;
 }
 
-int64_t blocks_per_request(const KvLayout& layout, int64_t max_model_len) {
-  return static_cast<int64_t>(layout.groups.size()) * ceil_div(max_model_len, layout.block_size);
+int64_t blocks_per_request(const KvLayout& layout, int64_t num_tokens, const InFlight& /*in_flight*/) {
+  int64_t blocks = 0;
+  for (const BlockGroup& group : layout.groups) blocks += ceil_div(num_tokens, group.block_size);
+  return blocks;
 }
 
-KvCapacity kv_capacity(const KvLayout& layout, int64_t num_blocks, int64_t max_model_len) {
+KvCapacity kv_capacity(const KvLayout& layout, int64_t num_blocks, int64_t max_model_len, const InFlight& in_flight) {
   ULLAGE_CHECK(num_blocks >= 1 && max_model_len >= 1);
-  const auto per_request = static_cast<double>(blocks_per_request(layout, max_model_len));
+  const auto per_request = static_cast<double>(blocks_per_request(layout, max_model_len, in_flight));
   KvCapacity capacity;
   // In double and in this order, as vLLM computes it: exact integer arithmetic differs by one token now and then.
   capacity.max_concurrency = static_cast<double>(num_blocks) / per_request;

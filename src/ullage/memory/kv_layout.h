@@ -43,7 +43,7 @@ struct BlockGroup {
 
 struct KvLayout {
   KvLayoutOptions options;
-  int64_t block_size = 16;       // of full attention: what a boot line calls the block size
+  int64_t block_size = 16;  // of full attention: what a boot line calls the block size
   std::vector<BlockGroup> groups;
   int64_t bytes_per_block = 0;   // over one layer of every group at a time: what num_blocks divides by
   int64_t state_block_size = 0;  // hybrid with recurrent layers: the attention block that its state's page asked for
@@ -59,9 +59,7 @@ struct RequestBytes {
   int64_t fixed_bytes = 0;      // states
   int64_t per_token_bytes = 0;  // of layers that keep every token
   int64_t windowed_bytes = 0;   // of layers that keep a window or a chunk, at this length
-  int64_t total() const { return fixed_bytes + windowed_bytes; }
 };
-int64_t kv_bytes_per_token(std::span<const KvLayers> layers, const KvLayoutOptions& options);  // layer-exact
 int64_t kv_bytes_per_token(const KvLayout& layout);
 
 // floor(available / bytes_per_block) (vLLM get_num_blocks). The null block is one of them.
@@ -83,6 +81,7 @@ struct KvCapacity {
   int64_t usable_tokens = 0;          // slots that requests can fill
 };
 // REQUIRES: num_blocks >= 1, max_model_len >= 1.
-KvCapacity kv_capacity(const KvLayout& layout, int64_t num_blocks, int64_t max_model_len, const InFlight& in_flight = {});
+KvCapacity kv_capacity(const KvLayout& layout, int64_t num_blocks, int64_t max_model_len,
+                       const InFlight& in_flight = {});
 
 }  // namespace ullage::memory

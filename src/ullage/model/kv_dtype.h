@@ -18,15 +18,17 @@ enum class KvDType : uint8_t {
   kFP8E5M2,
   kINT8PerTokenHead,  // two fp32 scales a token and head
   kINT4PerTokenHead,
-  kNVFP4,      // one fp8 scale for each 16
-  kFP8DsMla,   // MLA: 656 bytes a token (512 fp8 + 4 fp32 scales + 64 bf16)
-  kQ8_0,       // llama.cpp
+  kNVFP4,     // one fp8 scale for each 16
+  kFP8DsMla,  // MLA: 656 bytes a token (512 fp8 + 4 fp32 scales + 64 bf16)
+  kQ8_0,      // llama.cpp
   kQ4_0,
 };
 
 const char* kv_dtype_name(KvDType dtype);  // "bf16", "fp8_e4m3", ...
 // "fp8" is fp8_e4m3; "auto" is the caller's to resolve (from the checkpoint) and an Error here.
 Result<KvDType> parse_kv_dtype(std::string_view name, std::string_view where);
+// Of plain numbers. REQUIRES: kF32, kF16 or kBF16.
+KvDType to_kv_dtype(DType dtype);
 // Bytes of one head's `dim` numbers of one token, scales included.
 int64_t kv_head_bytes(KvDType dtype, int64_t dim);
 

@@ -4,37 +4,34 @@
 
 #include <fmt/format.h>
 
+#include "ullage/base/check.h"
 #include "ullage/model/shape_limits.h"
 
 namespace ullage::model {
 
-KvSpec kv_spec(const LayerShape& layer) {
-  const auto& attention = std::get<Attention>(layer.mixer);
-  const FullAttentionKv full{attention.num_kv_heads, attention.head_dim, attention.head_dim};
-  if (attention.sliding_window > 0) return SlidingWindowKv{full, attention.sliding_window};
-  return full;
+std::vector<KvSpec> kv_specs(const LayerShape& layer) {
+  std::vector<KvSpec> specs;
+  if (const auto* attention = std::get_if<Attention>(&layer.mixer)) {
+    const int64_t value_dim = attention->value_dim > 0 ? attention->value_dim : attention->head_dim;
+    const FullAttentionKv full{attention->num_kv_heads, attention->head_dim, value_dim};
+    if (attention->kv_source_layer >= 0) {
+      specs.emplace_back(SharedKv{attention->kv_source_layer});
+    } else if (attention->sliding_window > 0) {
+      specs.emplace_back(SlidingWindowKv{full, attention->sliding_window});
+    } else if (attention->chunk > 0) {
+      specs.emplace_back(ChunkedLocalKv{full, attention->chunk});
+    } else {
+      specs.emplace_back(full);
+    }
+  }
+  if (specs.empty()) specs.emplace_back(NoKv{});
+  return specs;
 }
 
-ParameterCounts count_parameters(const ModelShape& shape) {
-  ParameterCounts counts;
-  const int64_t hidden = shape.hidden_size;
-  counts.embedding = shape.vocab_size * hidden;
-  counts.output_head = shape.has_tied_embeddings ? 0 : shape.vocab_size * hidden;
-  counts.norms = hidden;
-  for (const LayerShape& layer : shape.layers) {
-    const auto& attention = std::get<Attention>(layer.mixer);
-    const int64_t q_dim = attention.num_heads * attention.head_dim;
-    const int64_t kv_dim = attention.num_kv_heads * attention.head_dim;
-    counts.attention += 2 * hidden * (q_dim + kv_dim);  // Q, K, V and the output
-    if (attention.has_qkv_bias) counts.attention += q_dim + 2 * kv_dim;
-    if (attention.has_output_bias) counts.attention += hidden;
-    if (attention.has_qk_norm) counts.norms += 2 * attention.head_dim;
-    counts.norms += 2 * hidden;
-    const auto& ffn = std::get<DenseFfn>(layer.ffn);
-    counts.ffn += 3 * hidden * ffn.intermediate_size;
-    if (ffn.has_bias) counts.ffn += 2 * ffn.intermediate_size + hidden;
-  }
-  return counts;
+KvSpec kv_spec(const LayerShape& layer) {
+  std::vector<KvSpec> specs = kv_specs(layer);
+  ULLAGE_CHECK(specs.size() == 1);
+  return specs.front();
 }
 
 Result<int64_t> check_size(int64_t value, int64_t most, std::string_view where) {

@@ -123,7 +123,7 @@ struct MoeFfn {
   int64_t intermediate_size = 0;         // of one expert
   int64_t shared_intermediate_size = 0;  // of all shared experts together; 0 = none
   int64_t dense_intermediate_size = 0;   // of a dense feed-forward beside the experts (Gemma 4); 0 = none
-  int64_t latent_size = 0;               // experts work in this width, projected there and back (Nemotron 3); 0 = hidden
+  int64_t latent_size = 0;  // experts work in this width, projected there and back (Nemotron 3); 0 = hidden
   bool has_shared_expert_gate = false;
   bool has_bias = false;         // of the experts' matrices
   bool has_router_bias = false;  // bias, or correction bias

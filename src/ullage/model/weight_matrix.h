@@ -8,8 +8,8 @@
 
 namespace ullage::model {
 
-// How the numbers of a matrix lie in memory. Plain: element_bits alone. Scaled: one scale (and perhaps a zero point) for
-// each group of group_rows x group_columns, and some bytes for the whole tensor.
+// How the numbers of a matrix lie in memory. Plain: element_bits alone. Scaled: one scale (and perhaps a zero point)
+// for each group of group_rows x group_columns, and some bytes for the whole tensor.
 struct WeightFormat {
   // What the matrix units multiply in once the weights are read: decides which FLOP/s hold.
   enum class Compute : uint8_t { kF32, kBF16, kFP8, kINT8, kFP4 };
@@ -55,7 +55,7 @@ struct WeightMatrix {
   int64_t columns = 1;  // inputs; 1 for a vector
   int64_t count = 1;    // alike ones: experts
   Split split = Split::kReplicated;
-  int64_t num_heads = 0;  // of kKvHeads: heads in `rows`
+  int64_t num_heads = 0;      // of kKvHeads: heads in `rows`
   bool is_multiplied = true;  // false: a vector that is added or scales, or a table that is looked up
   WeightFormat format;
   friend bool operator==(const WeightMatrix&, const WeightMatrix&) = default;

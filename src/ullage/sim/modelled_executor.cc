@@ -43,8 +43,7 @@ Result<std::unique_ptr<ModelledExecutor>> ModelledExecutor::create(const model::
                  fmt::format("expected a probability from 0 to 1, found {}", options.eos_probability),
                  "eos_probability"};
   }
-  ULLAGE_TRY(const cost::StepCostModel model,
-             cost::make_step_cost_model(shape, device, options.weight_dtype, options.kv_dtype));
+  ULLAGE_TRY(const cost::StepCostModel model, cost::make_step_cost_model(shape, device, options.cost));
   std::string kind = options.device_kind.empty() ? device.kind + " (modelled)" : options.device_kind;
   return std::unique_ptr<ModelledExecutor>(new ModelledExecutor(model, options, std::move(kind), tokens, clock));
 }

@@ -18,8 +18,7 @@
 namespace ullage::sim {
 
 struct ModelledOptions {
-  model::DType weight_dtype = model::DType::kBF16;
-  model::DType kv_dtype = model::DType::kBF16;
+  cost::StepCostOptions cost = {};
   double speed = 1.0;            // > 0; the clock moves by modelled time / speed
   double eos_probability = 0.0;  // [0, 1]; that a token is the request's first EOS, where EOS may come
   std::string device_kind = {};  // empty = "<device's kind> (modelled)"

@@ -9,13 +9,13 @@
 namespace ullage::memory {
 namespace {
 
-using model::DType;
 using model::FullAttentionKv;
+using model::KvDType;
 using model::KvSpec;
 
-KvLayout uniform(int64_t layers, int64_t heads, int64_t dim, int64_t block_size, DType dtype = DType::kBF16) {
-  const std::vector<KvSpec> specs(static_cast<size_t>(layers), FullAttentionKv{heads, dim, dim});
-  return *make_kv_layout(specs, block_size, dtype);
+KvLayout uniform(int64_t layers, int64_t heads, int64_t dim, int64_t block_size, KvDType dtype = KvDType::kBF16) {
+  const std::vector<KvLayers> specs{{FullAttentionKv{heads, dim, dim}, layers}};
+  return *make_kv_layout(specs, {.block_size = block_size, .kv_dtype = dtype});
 }
 
 // vLLM V1's own answers (its get_kv_cache_configs and printed capacity), recorded by running it.
@@ -58,7 +58,7 @@ TEST(KvCapacity, UsableLeavesTheNullBlockOut) {
 TEST(KvLayout, BytesPerToken) {
   EXPECT_EQ(kv_bytes_per_token(uniform(32, 8, 128, 16)), 131072);  // Llama-3.1-8B: 128 KiB
   EXPECT_EQ(kv_bytes_per_token(uniform(30, 3, 64, 16)), 23040);    // SmolLM2-135M
-  EXPECT_EQ(kv_bytes_per_token(uniform(30, 3, 64, 16, DType::kF32)), 2 * 23040);
+  EXPECT_EQ(kv_bytes_per_token(uniform(30, 3, 64, 16, KvDType::kF32)), 2 * 23040);
   EXPECT_EQ(num_blocks(uniform(30, 3, 64, 16), Bytes(16 * 23040 - 1)), 0);
   EXPECT_EQ(num_blocks(uniform(30, 3, 64, 16), Bytes(16 * 23040)), 1);
   EXPECT_EQ(num_blocks(uniform(30, 3, 64, 16), Bytes(-5)), 0);
@@ -72,13 +72,13 @@ TEST(KvLayout, NamesWhatItDoesNotDo) {
   } rows[] = {{model::LatentKv{512, 64}, "latent"},
               {model::SlidingWindowKv{full, 1024}, "sliding window"},
               {model::ChunkedLocalKv{full, 8192}, "chunked local"},
-              {model::RecurrentState{1 << 20}, "recurrent"},
+              {model::RecurrentState{}, "recurrent"},
               {model::SharedKv{0}, "shared"},
               {model::NoKv{}, "none"},
               {FullAttentionKv{4, 128, 128}, "differ"}};
   for (const auto& row : rows) {
-    const std::vector<KvSpec> specs{full, full, row.spec};
-    const auto layout = make_kv_layout(specs, 16, DType::kBF16);
+    const std::vector<KvLayers> specs{{full, 2}, {row.spec, 1}};
+    const auto layout = make_kv_layout(specs, KvLayoutOptions{});
     ASSERT_FALSE(layout) << row.word;
     EXPECT_EQ(layout.error().code, ErrorCode::kUnsupported);
     EXPECT_EQ(layout.error().where, "layer 2");
@@ -87,16 +87,17 @@ TEST(KvLayout, NamesWhatItDoesNotDo) {
 }
 
 TEST(KvLayout, RefusesBadNumbers) {
-  const std::vector<KvSpec> specs{FullAttentionKv{8, 128, 128}};
-  EXPECT_FALSE(make_kv_layout(specs, 0, DType::kBF16));
-  EXPECT_FALSE(make_kv_layout(specs, -16, DType::kBF16));
-  EXPECT_FALSE(make_kv_layout(specs, 16, DType::kQ4_K));
-  EXPECT_FALSE(make_kv_layout(std::vector<KvSpec>{}, 16, DType::kBF16));
-  EXPECT_FALSE(make_kv_layout(std::vector<KvSpec>{FullAttentionKv{0, 128, 128}}, 16, DType::kBF16));
+  const std::vector<KvLayers> specs{{FullAttentionKv{8, 128, 128}, 1}};
+  EXPECT_FALSE(make_kv_layout(specs, {.block_size = 0}));
+  EXPECT_FALSE(make_kv_layout(specs, {.block_size = -16}));
+  EXPECT_FALSE(make_kv_layout(std::vector<KvLayers>{}, KvLayoutOptions{}));
+  EXPECT_FALSE(make_kv_layout(std::vector<KvLayers>{{FullAttentionKv{0, 128, 128}, 1}}, KvLayoutOptions{}));
   const int64_t huge = int64_t{1} << 60;
-  EXPECT_EQ(make_kv_layout(std::vector<KvSpec>{FullAttentionKv{huge, 128, 128}}, 16, DType::kBF16).error().code,
+  EXPECT_EQ(make_kv_layout(std::vector<KvLayers>{{FullAttentionKv{huge, 128, 128}, 1}}, KvLayoutOptions{}).error().code,
             ErrorCode::kTooLarge);
-  EXPECT_EQ(make_kv_layout(std::vector<KvSpec>(64, FullAttentionKv{1, huge / 4, 1}), 1, DType::kBF16).error().code,
+  EXPECT_EQ(make_kv_layout(std::vector<KvLayers>{{FullAttentionKv{huge / 1024, 128, 128}, 64}}, KvLayoutOptions{})
+                .error()
+                .code,
             ErrorCode::kTooLarge);
 }
 
