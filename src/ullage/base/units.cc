@@ -49,6 +49,50 @@ Result<int64_t> to_count(double value, std::string_view text, std::string_view w
   return static_cast<int64_t>(std::floor(value));
 }
 
+constexpr std::string_view kPrefixes = "KMGTPE";
+
+// The power of the prefix letter in kPrefixes, from 1; 0 for another letter.
+int prefix_power(char c) {
+  const char letter = c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
+  const size_t at = kPrefixes.find(letter);
+  return at == std::string_view::npos ? 0 : static_cast<int>(at) + 1;
+}
+
+double power_of(double base, int power) {
+  double scale = 1;
+  for (int i = 0; i < power; ++i) scale *= base;
+  return scale;
+}
+
+// Of a prefix: what a byte, a bit and their binary forms are worth; 0 for another word.
+double bandwidth_scale(std::string_view unit) {
+  if (unit.ends_with("/s")) {
+    unit.remove_suffix(2);
+  } else if (unit.ends_with("bps") || unit.ends_with("Bps")) {
+    unit.remove_suffix(2);
+  } else {
+    return 0;
+  }
+  const int power = unit.empty() ? 0 : prefix_power(unit[0]);
+  if (power == 0) return unit == "B" ? 1 : 0;
+  unit.remove_prefix(1);
+  if (unit == "B") return power_of(1000, power);
+  if (unit == "iB") return power_of(1024, power);
+  if (unit == "b" || unit == "bit") return power_of(1000, power) / 8;
+  return 0;
+}
+
+// 3.35e12 and "B/s" -> "3.35 TB/s".
+std::string format_rate(double value, const char* unit) {
+  size_t power = 0;
+  while (value >= 999.95 && power < kPrefixes.size()) {
+    value /= 1000;
+    ++power;
+  }
+  const std::string prefix = power == 0 ? "" : std::string(1, kPrefixes[power - 1]);
+  return fmt::format("{:.4g} {}{}", value, prefix, unit);
+}
+
 }  // namespace
 
 Result<Bytes> parse_bytes(std::string_view text, std::string_view where) {
@@ -102,6 +146,49 @@ Result<int64_t> parse_count(std::string_view text, std::string_view where) {
   }
   return to_count(value, text, where);
 }
+
+Result<double> parse_bandwidth(std::string_view text, std::string_view where) {
+  ULLAGE_TRY(const Number number, split_number(text, where, "2.5TB/s or 900GB/s"));
+  const double scale = bandwidth_scale(number.suffix);
+  if (scale == 0) {
+    return Error{
+        ErrorCode::kInvalidArgument,
+        fmt::format("\"{}\" has {}; write GB/s, TB/s (10^9, 10^12 bytes), GiB/s, TiB/s (2^30, 2^40) or Gbit/s", text,
+                    number.suffix.empty() ? "no unit" : fmt::format("an unknown unit \"{}\"", number.suffix)),
+        std::string(where)};
+  }
+  if (!(number.value * scale < 1e21)) {
+    return Error{ErrorCode::kTooLarge, fmt::format("\"{}\" is over 10^21 bytes a second", text), std::string(where)};
+  }
+  return number.value * scale;
+}
+
+Result<double> parse_flops(std::string_view text, std::string_view where) {
+  ULLAGE_TRY(const Number number, split_number(text, where, "300T or 2 PFLOP/s"));
+  std::string_view unit = number.suffix;
+  const int power = unit.empty() ? 0 : prefix_power(unit[0]);
+  if (power > 0) unit.remove_prefix(1);
+  const bool is_known = unit.empty() || unit == "FLOPS" || unit == "FLOP/s" || unit == "flops" || unit == "flop/s" ||
+                        unit == "OPS" || unit == "OP/s";
+  if (power == 0 || !is_known) {
+    return Error{
+        ErrorCode::kInvalidArgument,
+        fmt::format("\"{}\" has {}; write G, T or P (10^9, 10^12, 10^15), with FLOPS or FLOP/s after it or "
+                    "not",
+                    text, number.suffix.empty() ? "no unit" : fmt::format("an unknown unit \"{}\"", number.suffix)),
+        std::string(where)};
+  }
+  const double value = number.value * power_of(1000, power);
+  if (!(value < 1e21)) {
+    return Error{ErrorCode::kTooLarge, fmt::format("\"{}\" is over 10^21 operations a second", text),
+                 std::string(where)};
+  }
+  return value;
+}
+
+std::string format_bandwidth(double bytes_per_second) { return format_rate(bytes_per_second, "B/s"); }
+
+std::string format_flops(double flop_per_second) { return format_rate(flop_per_second, "FLOP/s"); }
 
 std::string format_bytes(Bytes bytes) {
   static constexpr const char* kUnits[] = {"KiB", "MiB", "GiB", "TiB", "PiB"};

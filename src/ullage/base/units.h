@@ -35,6 +35,15 @@ constexpr double to_seconds(Nanos t) { return static_cast<double>(t) * 1e-9; }
 Result<Bytes> parse_bytes(std::string_view text, std::string_view where);
 // "8192", "8k" (8000), "8K" (8192), "1m", "1M": a count of things, as vLLM's human-readable integers.
 Result<int64_t> parse_count(std::string_view text, std::string_view where);
+// "2.5TB/s", "900GB/s", "800GiB/s": bytes a second; "400Gbit/s", "400Gb/s", "400Gbps": bits, divided by 8. A unit is
+// needed: GB is 10^9, GiB 2^30.
+Result<double> parse_bandwidth(std::string_view text, std::string_view where);
+// "300T", "989.4TFLOPS", "2 PFLOP/s": operations a second, decimal. A unit is needed.
+Result<double> parse_flops(std::string_view text, std::string_view where);
+// "3.35 TB/s", "450 GB/s": decimal, at most four digits.
+std::string format_bandwidth(double bytes_per_second);
+// "989.4 TFLOP/s".
+std::string format_flops(double flop_per_second);
 // "1.50 GiB", "940 KiB", "12 bytes".
 std::string format_bytes(Bytes bytes);
 // 409600 -> "409,600".

@@ -2,16 +2,20 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "ullage/base/check.h"
-#include "ullage/base/json.h"
+#include "ullage/hardware/device_key.h"
 #include "ullage/hardware/devices_json.h"
 
 namespace ullage::hardware {
 namespace {
+
+// More than any installation; products with bytes stay far from overflow.
+constexpr int64_t kMaxDevices = 1'000'000;
 
 // Lower-case letters and digits alone, without the words that makers put around the name.
 std::string normalise(std::string_view name) {
@@ -23,7 +27,8 @@ std::string normalise(std::string_view name) {
       text += c;
     }
   }
-  for (const std::string_view word : {"nvidia", "geforce", "instinct", "tesla", "amd", "gpu"}) {
+  for (const std::string_view word : {"nvidia", "geforce", "instinct", "tesla", "amd", "radeon", "intelr", "intel",
+                                      "apple", "google", "aws", "gpu"}) {
     for (size_t at = text.find(word); at != std::string::npos; at = text.find(word)) text.erase(at, word.size());
   }
   return text;
@@ -42,6 +47,42 @@ size_t edit_distance(std::string_view a, std::string_view b) {
     }
   }
   return row[b.size()];
+}
+
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+bool is_times(char c) { return c == 'x' || c == 'X' || c == '*'; }
+
+std::string_view trim(std::string_view text) {
+  while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
+  while (!text.empty() && text.back() == ' ') text.remove_suffix(1);
+  return text;
+}
+
+struct Split {
+  std::string_view name;
+  std::string_view count;
+};
+
+// Ways to read a text as a name and a count: "4xH100"; "H100x4"; and "mi300x8", whose x belongs to the name.
+std::vector<Split> possible_splits(std::string_view text) {
+  text = trim(text);
+  std::vector<Split> splits;
+  size_t digits = 0;
+  while (digits < text.size() && is_digit(text[digits])) ++digits;
+  size_t at = digits;
+  while (at < text.size() && text[at] == ' ') ++at;
+  if (digits > 0 && at < text.size() && is_times(text[at])) {
+    splits.push_back({trim(text.substr(at + 1)), text.substr(0, digits)});
+  }
+  size_t end = text.size();
+  while (end > 0 && is_digit(text[end - 1])) --end;
+  const std::string_view count = text.substr(end);
+  const std::string_view before = trim(text.substr(0, end));
+  if (!count.empty() && !before.empty() && is_times(before.back())) {
+    splits.push_back({trim(before.substr(0, before.size() - 1)), count});
+    if (before.back() != '*') splits.push_back({before, count});
+  }
+  return splits;
 }
 
 std::vector<std::string> spellings(const Device& device) {
@@ -73,72 +114,13 @@ std::string near_names(std::string_view wanted, std::span<const Device> devices)
   return text;
 }
 
-Result<double> get_positive(const Json& object, const char* key, bool may_be_zero, std::string_view where) {
-  ULLAGE_TRY(const double value, get_double(object, key, -1.0, where));
-  if (!(value > 0 || (may_be_zero && value == 0)) || value > 1e9) {
-    return Error{ErrorCode::kInvalidArgument,
-                 fmt::format("expected a number {} up to 1e9, found {}", may_be_zero ? "from 0" : "above 0", value),
-                 fmt::format("{}/{}", where, key)};
-  }
-  return value;
-}
-
-Result<Device> parse_device(const Json& entry, const std::string& where) {
-  if (!entry.is_object()) return Error{ErrorCode::kInvalidArgument, "a device is a JSON object", where};
-  Device device;
-  ULLAGE_TRY(device.id, get_string(entry, "id", "", where));
-  ULLAGE_TRY(device.name, get_string(entry, "name", device.id, where));
-  ULLAGE_TRY(device.kind, get_string(entry, "kind", device.name, where));
-  ULLAGE_TRY(device.source, get_string(entry, "source", "", where));
-  if (normalise(device.id).empty()) {
-    return Error{ErrorCode::kInvalidArgument, "a device needs an id of letters or digits", where + "/id"};
-  }
-  ULLAGE_TRY(const std::string unit, get_string(entry, "memory_unit", "GiB", where));
-  if (unit != "GiB" && unit != "GB") {
-    return Error{ErrorCode::kInvalidArgument, fmt::format("expected \"GiB\" or \"GB\", found \"{}\"", unit),
-                 where + "/memory_unit"};
-  }
-  ULLAGE_TRY(const double memory, get_positive(entry, "memory_gb", false, where));
-  ULLAGE_TRY(const double usable, get_positive(entry, "usable_gib", false, where));
-  ULLAGE_TRY(const double bandwidth, get_positive(entry, "bandwidth_gb_s", false, where));
-  device.nominal_memory = Bytes(static_cast<int64_t>(memory * (unit == "GB" ? 1e9 : static_cast<double>(kGiB))));
-  device.usable_memory = Bytes(static_cast<int64_t>(usable * static_cast<double>(kGiB)));
-  device.bandwidth = bandwidth * 1e9;
-
-  const auto tflops = entry.find("tflops");
-  const Json rates = tflops == entry.end() ? Json::object() : *tflops;
-  const std::string rates_where = where + "/tflops";
-  ULLAGE_TRY(const double fp32, get_positive(rates, "fp32", false, rates_where));
-  ULLAGE_TRY(const double bf16, get_positive(rates, "bf16", false, rates_where));
-  ULLAGE_TRY(const double fp8, get_positive(rates, "fp8", true, rates_where));
-  ULLAGE_TRY(const double int8, get_positive(rates, "int8", true, rates_where));
-  device.flops = {fp32 * 1e12, bf16 * 1e12, fp8 * 1e12, int8 * 1e12};
-
-  if (const auto aliases = entry.find("aliases"); aliases != entry.end()) {
-    if (!aliases->is_array()) return Error{ErrorCode::kInvalidArgument, "expected an array", where + "/aliases"};
-    for (const Json& alias : *aliases) {
-      if (!alias.is_string()) return Error{ErrorCode::kInvalidArgument, "expected strings", where + "/aliases"};
-      device.aliases.push_back(alias.get<std::string>());
-    }
-  }
-  return device;
-}
-
 }  // namespace
 
-Result<std::vector<Device>> parse_devices(std::string_view json, std::string_view where) {
-  ULLAGE_TRY(const Json root, parse_json(json, where, JsonLimits{.max_bytes = int64_t{16} << 20, .max_depth = 8}));
-  const auto list = root.is_object() ? root.find("devices") : root.end();
-  if (!root.is_object() || list == root.end() || !list->is_array()) {
-    return Error{ErrorCode::kInvalidArgument, "expected an object with an array \"devices\"", std::string(where)};
-  }
-  std::vector<Device> devices;
-  for (size_t i = 0; i < list->size(); ++i) {
-    ULLAGE_TRY(Device device, parse_device((*list)[i], fmt::format("{}#/devices/{}", where, i)));
-    devices.push_back(std::move(device));
-  }
-  return devices;
+double ridge_flop_per_byte(const Device& device) {
+  return device.bandwidth > 0 ? device.flops.bf16 / device.bandwidth : 0;
 }
+
+std::string device_key(std::string_view name) { return normalise(name); }
 
 std::vector<Device> known_devices() {
   Result<std::vector<Device>> devices = parse_devices(kDevicesJson, "data/devices.json");
@@ -159,5 +141,38 @@ Result<Device> find_device(std::string_view name, std::span<const Device> device
 }
 
 Result<Device> find_device(std::string_view name) { return find_device(name, known_devices()); }
+
+Result<DeviceGroup> find_device_group(std::string_view text, std::span<const Device> devices, std::string_view where) {
+  Result<Device> whole = find_device(text, devices, where);
+  if (whole) return DeviceGroup{.device = *std::move(whole)};
+  const std::vector<Split> splits = possible_splits(text);
+  std::vector<DeviceGroup> groups;
+  groups.reserve(splits.size());
+  std::optional<Error> error;
+  for (const Split& split : splits) {
+    Result<Device> device = find_device(split.name, devices, where);
+    if (!device) {
+      if (!error) error = device.error();
+      continue;
+    }
+    const Result<int64_t> count = parse_count(split.count, where);
+    if (!count || *count < 1 || *count > kMaxDevices) {
+      return Error{ErrorCode::kInvalidArgument,
+                   fmt::format("\"{}\" asks for {} devices; expected 1 to {}", text.substr(0, 80),
+                               split.count.substr(0, 20), kMaxDevices),
+                   std::string(where)};
+    }
+    groups.push_back(DeviceGroup{.device = *std::move(device), .count = *count, .has_count = true});
+  }
+  if (groups.size() > 1) {
+    return Error{ErrorCode::kInvalidArgument,
+                 fmt::format("\"{}\" is {} of {} or {} of {}; write {}x{} or {}x{}", text.substr(0, 80),
+                             groups[0].count, groups[0].device.name, groups[1].count, groups[1].device.name,
+                             groups[0].count, groups[0].device.id, groups[1].count, groups[1].device.id),
+                 std::string(where)};
+  }
+  if (groups.size() == 1) return std::move(groups[0]);
+  return error ? *std::move(error) : std::move(whole).error();
+}
 
 }  // namespace ullage::hardware

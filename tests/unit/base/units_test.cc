@@ -29,6 +29,44 @@ TEST(ParseCount, ReadsVllmsSuffixes) {
   EXPECT_FALSE(parse_count("-3", "x"));
 }
 
+TEST(ParseBandwidth, TellsUnitsApart) {
+  EXPECT_DOUBLE_EQ(*parse_bandwidth("2.5TB/s", "x"), 2.5e12);
+  EXPECT_DOUBLE_EQ(*parse_bandwidth("900 GB/s", "x"), 9e11);
+  EXPECT_DOUBLE_EQ(*parse_bandwidth("1GiB/s", "x"), 1073741824.0);
+  EXPECT_DOUBLE_EQ(*parse_bandwidth("400Gbit/s", "x"), 5e10);
+  EXPECT_DOUBLE_EQ(*parse_bandwidth("400Gb/s", "x"), 5e10);
+  EXPECT_DOUBLE_EQ(*parse_bandwidth("100Gbps", "x"), 1.25e10);
+  EXPECT_DOUBLE_EQ(*parse_bandwidth("5MB/s", "x"), 5e6);
+  for (const char* text : {"", "900", "900GB", "900 GX/s", "-1GB/s", "1e3GB/s", "99999999999999EB/s", "TB/s", "nan",
+                           "/s", "1/s", "1Gib/s"}) {
+    const Result<double> result = parse_bandwidth(text, "--bandwidth");
+    ASSERT_FALSE(result) << text;
+    EXPECT_EQ(result.error().where, "--bandwidth");
+  }
+  EXPECT_NE(parse_bandwidth("900", "x").error().message.find("GiB/s"), std::string::npos);
+}
+
+TEST(ParseFlops, IsDecimal) {
+  EXPECT_DOUBLE_EQ(*parse_flops("300T", "x"), 3e14);
+  EXPECT_DOUBLE_EQ(*parse_flops("989.4 TFLOPS", "x"), 989.4e12);
+  EXPECT_DOUBLE_EQ(*parse_flops("2PFLOP/s", "x"), 2e15);
+  EXPECT_DOUBLE_EQ(*parse_flops("50 GOPS", "x"), 5e10);
+  for (const char* text : {"", "300", "300TB/s", "300 TiFLOPS", "-3T", "99999999E", "T", "1e3T"}) {
+    const Result<double> result = parse_flops(text, "--flops");
+    ASSERT_FALSE(result) << text;
+    EXPECT_EQ(result.error().where, "--flops");
+  }
+}
+
+TEST(FormatRates, AreDecimalWithFourDigits) {
+  EXPECT_EQ(format_bandwidth(3.35e12), "3.35 TB/s");
+  EXPECT_EQ(format_bandwidth(450e9), "450 GB/s");
+  EXPECT_EQ(format_bandwidth(999.96e9), "1 TB/s");
+  EXPECT_EQ(format_bandwidth(12), "12 B/s");
+  EXPECT_EQ(format_flops(989.4e12), "989.4 TFLOP/s");
+  EXPECT_EQ(format_flops(153.6e9), "153.6 GFLOP/s");
+}
+
 TEST(FormatThousands, GroupsByThree) {
   EXPECT_EQ(format_thousands(0), "0");
   EXPECT_EQ(format_thousands(409600), "409,600");
