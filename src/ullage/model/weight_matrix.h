@@ -20,6 +20,11 @@ struct WeightFormat {
   int32_t scale_bits = 0;     // per group
   int32_t zero_bits = 0;      // per group
   int32_t tensor_bytes = 0;   // per tensor
+  int32_t column_bytes = 0;   // per column, whatever the rows: GPTQ's order of the inputs (g_idx)
+  // Scales that are quantised themselves have scales in turn: super_scale_bits for each groups_per_super_group groups
+  // (bitsandbytes' double quantisation). 0 = no such.
+  int32_t groups_per_super_group = 0;
+  int32_t super_scale_bits = 0;
   Compute compute = Compute::kBF16;
   friend bool operator==(const WeightFormat&, const WeightFormat&) = default;
 };
