@@ -109,10 +109,9 @@ ModuleNames module_names(const ModelShape& shape, std::string_view name, WeightR
     }
   }
   const size_t experts = name.find("experts.");
-  const std::string numbered =
-      experts == std::string_view::npos || role != WeightRole::kExperts
-          ? std::string()
-          : fmt::format("{}0.{}", name.substr(0, experts + 8), name.substr(experts + 8));
+  const std::string numbered = experts == std::string_view::npos || role != WeightRole::kExperts
+                                   ? std::string()
+                                   : fmt::format("{}0.{}", name.substr(0, experts + 8), name.substr(experts + 8));
   for (const std::string& bare : names.bare) {
     names.spelled_out.push_back(bare);
     for (const std::string_view beginning : kBeginnings) {

@@ -32,5 +32,8 @@ struct LayerRange {
   int64_t end = 0;
 };
 LayerRange stage_layers(int64_t num_layers, int64_t num_stages, int64_t stage);
+// Whether a stage has the matrix: its layers; the first also the embedding and towers, the last the final norm, the
+// output head (or the embedding when tied) and draft layers.
+bool is_on_stage(const ModelShape& shape, const WeightMatrix& matrix, int64_t num_stages, int64_t stage);
 
 }  // namespace ullage::model

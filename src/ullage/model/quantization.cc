@@ -34,8 +34,8 @@ bool is_experts(std::string_view name, WeightRole role) {
 // Projections of layers, which every method quantises unless told otherwise.
 bool is_linear(std::string_view name, WeightRole role) {
   // The parts of a layer that stay plain whatever the method: their names end alike in every family.
-  for (const std::string_view end : {"bias", "norm", "conv1d", "A_log", ".D", "sinks", ".gate", "router", "scale",
-                                     "shared_expert_gate"}) {
+  for (const std::string_view end :
+       {"bias", "norm", "conv1d", "A_log", ".D", "sinks", ".gate", "router", "scale", "shared_expert_gate"}) {
     if (name.ends_with(end)) return false;
   }
   return role == WeightRole::kAttention || role == WeightRole::kFfn || role == WeightRole::kExperts ||

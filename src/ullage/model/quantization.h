@@ -1,4 +1,5 @@
-// How a checkpoint's weights are stored when they are not plain numbers: which method, and which modules it leaves alone.
+// How a checkpoint's weights are stored when they are not plain numbers: which method, and which modules it leaves
+// alone.
 #pragma once
 
 #include <cstdint>
@@ -24,8 +25,8 @@ struct QuantizedModules {
 
 // config.json's quantization_config or hf_quant_config.json, as far as storage depends on it. Default: not quantised.
 struct Quantization {
-  std::string method;          // "fp8", "awq", "gptq", "compressed-tensors", "modelopt", "mxfp4", "bitsandbytes"; "" = none
-  WeightFormat format;         // of what is quantised and no group below says otherwise
+  std::string method;   // "fp8", "awq", "gptq", "compressed-tensors", "modelopt", "mxfp4", "bitsandbytes"; "" = none
+  WeightFormat format;  // of what is quantised and no group below says otherwise
   WeightFormat expert_format;  // of the routed experts' matrices, when it differs (has_expert_format)
   bool has_expert_format = false;
   bool is_experts_only = false;  // MXFP4 of gpt-oss: only routed experts are quantised

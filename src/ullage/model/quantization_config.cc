@@ -51,8 +51,8 @@ Result<std::vector<ModulePattern>> read_patterns(const Json& list, std::string_v
 }
 
 Result<void> read_ignored(const Json& config, std::string_view where, Quantization& quantization) {
-  for (const char* key : {"modules_to_not_convert", "ignored_layers", "ignore", "exclude_modules", "exclude",
-                          "llm_int8_skip_modules"}) {
+  for (const char* key :
+       {"modules_to_not_convert", "ignored_layers", "ignore", "exclude_modules", "exclude", "llm_int8_skip_modules"}) {
     if (!config.contains(key) || config[key].is_null()) continue;
     ULLAGE_TRY(const auto patterns, read_patterns(config[key], at(where, key)));
     quantization.ignored.insert(quantization.ignored.end(), patterns.begin(), patterns.end());

@@ -23,8 +23,7 @@ std::string at(std::string_view where, std::string_view key) { return fmt::forma
 Result<int64_t> check_group_size(int64_t size, std::string_view where) {
   if (size == -1 || (size >= 1 && size <= kMaxGroupSize)) return size;
   return Error{ErrorCode::kInvalidArgument,
-               fmt::format("is {}; -1 (a whole row) or 1 to {} was expected", size, kMaxGroupSize),
-               std::string(where)};
+               fmt::format("is {}; -1 (a whole row) or 1 to {} was expected", size, kMaxGroupSize), std::string(where)};
 }
 
 Result<int32_t> check_bits(int64_t bits, std::string_view where) {

@@ -41,10 +41,10 @@ Result<WeightFormat> quark_format(const Json& scheme, std::string_view where) {
     return format;
   }
   if (dtype == "int4" || dtype == "uint4") return grouped_int(4, groups.group_size, dtype == "uint4");
-  return Error{ErrorCode::kUnsupported,
-               fmt::format("Quark's weights of type {} are not known; say how they are stored with --weights",
-                           quote(dtype)),
-               at(place, "dtype")};
+  return Error{
+      ErrorCode::kUnsupported,
+      fmt::format("Quark's weights of type {} are not known; say how they are stored with --weights", quote(dtype)),
+      at(place, "dtype")};
 }
 
 struct TorchaoType {
@@ -92,7 +92,8 @@ Result<void> read_torchao(const Json& config, std::string_view where, Quantizati
     if (type.is_object()) {
       ULLAGE_TRY(name, get_string(type, "_type", "", at(place, "default")));
       if (type.contains("_data") && type["_data"].is_object()) {
-        ULLAGE_TRY(const IntScheme scheme, read_int_scheme(type["_data"], {}, {"group_size"}, at(place, "default/_data")));
+        ULLAGE_TRY(const IntScheme scheme,
+                   read_int_scheme(type["_data"], {}, {"group_size"}, at(place, "default/_data")));
         group_size = scheme.group_size;
       }
     }
@@ -110,10 +111,10 @@ Result<void> read_torchao(const Json& config, std::string_view where, Quantizati
   } else if (is(kFloat8) || is(kFloat8Dynamic)) {
     quantization.format = per_channel(is(kFloat8) ? Compute::kBF16 : Compute::kFP8);
   } else {
-    return Error{ErrorCode::kUnsupported,
-                 fmt::format("torchao's type {} is not known; say how its weights are stored with --weights",
-                             quote(name)),
-                 place};
+    return Error{
+        ErrorCode::kUnsupported,
+        fmt::format("torchao's type {} is not known; say how its weights are stored with --weights", quote(name)),
+        place};
   }
   return {};
 }
