@@ -1,0 +1,124 @@
+#include "ullage/plan/lesson.h"
+
+#include <algorithm>
+#include <variant>
+
+#include <fmt/format.h>
+
+#include "ullage/model/dtype.h"
+#include "ullage/model/kv_dtype.h"
+#include "ullage/plan/overrides.h"
+
+namespace ullage::plan {
+namespace {
+
+// Scores and the weighted sum of values: a multiply and an add for each head's elements, twice.
+double flops_per_pair(const model::LayerShape& layer) {
+  if (const auto* attention = std::get_if<model::Attention>(&layer.mixer)) {
+    const int64_t value_dim = attention->value_dim > 0 ? attention->value_dim : attention->head_dim;
+    return 2.0 * static_cast<double>(attention->num_heads) * static_cast<double>(attention->head_dim + value_dim);
+  }
+  if (const auto* latent = std::get_if<model::LatentAttention>(&layer.mixer)) {
+    const int64_t key_dim = latent->kv_lora_rank + latent->qk_rope_head_dim;
+    return 2.0 * static_cast<double>(latent->num_heads) * static_cast<double>(key_dim + latent->kv_lora_rank);
+  }
+  return 0;
+}
+
+int64_t reach_of(const model::LayerShape& layer) {
+  const auto* attention = std::get_if<model::Attention>(&layer.mixer);
+  if (attention == nullptr) return 0;
+  return std::max(attention->sliding_window, attention->chunk);
+}
+
+}  // namespace
+
+Bytes lesson_capacity(const hardware::Device& device) {
+  constexpr int64_t kGB = 1'000'000'000;
+  const int64_t nominal = device.nominal_memory.value;
+  if (nominal % kGiB != 0 && nominal % kGB == 0) return Bytes(nominal / kGB * kGiB);
+  return device.nominal_memory;
+}
+
+Bytes lesson_activations(const model::ModelShape& shape) {
+  constexpr double kFixed = 0.53 * static_cast<double>(kGiB);
+  return Bytes(static_cast<int64_t>(kFixed + 17.0 * 8192.0 * static_cast<double>(shape.hidden_size)));
+}
+
+double lesson_weight_bytes(const model::ModelShape& shape, const Scenario& scenario) {
+  const auto parameters = static_cast<double>(model::count_parameters(shape).total());
+  const auto ranks = static_cast<double>(scenario.parallelism.tensor * scenario.parallelism.pipeline);
+  return parameters * ideal_bytes_per_parameter(*scenario.shape, scenario.weights) / ranks;
+}
+
+memory::MemoryBudget lesson_budget(const model::ModelShape& shape, const Scenario& scenario, const Settings& settings) {
+  memory::MemoryBudget out;
+  out.capacity = lesson_capacity(*scenario.device);
+  out.requested =
+      Bytes(static_cast<int64_t>(settings.gpu_memory_utilization * static_cast<double>(out.capacity.value)));
+  out.weights = {.bytes = Bytes(static_cast<int64_t>(lesson_weight_bytes(shape, scenario))),
+                 .tier = memory::Tier::kExact,
+                 .error = {},
+                 .rule = "parameters x bytes"};
+  const bool is_given = scenario.activation_reserve.has_value();
+  out.activations = {.bytes = is_given ? *scenario.activation_reserve : lesson_activations(shape),
+                     .tier = is_given ? memory::Tier::kGiven : memory::Tier::kModelled,
+                     .error = {},
+                     .rule = is_given ? "given"
+                                      : fmt::format("0.53 GiB + 17 B x 8,192 tokens x hidden {}",
+                                                    format_thousands(shape.hidden_size))};
+  out.graphs.rule = "none";
+  out.runtime.rule = "none";
+  out.kv_pool.bytes = out.requested - out.weights.bytes - out.activations.bytes;
+  out.kv_pool.tier = memory::Tier::kModelled;
+  out.kv_pool.rule = "utilisation x capacity - weights - activations";
+  if (scenario.kv_memory) {
+    out.kv_pool = {.bytes = *scenario.kv_memory, .tier = memory::Tier::kGiven, .error = {}, .rule = "given"};
+  }
+  return out;
+}
+
+cost::StepCostModel lesson_cost_model(const model::ModelShape& shape, const Scenario& scenario,
+                                      std::span<const memory::KvLayers> layers, const memory::KvLayoutOptions& options,
+                                      const cost::Efficiency& efficiency) {
+  const hardware::Device& device = *scenario.device;
+  const auto tensor = static_cast<double>(scenario.parallelism.tensor);
+  const auto stages = static_cast<double>(scenario.parallelism.pipeline);
+  const auto parameters = static_cast<double>(model::count_parameters(shape).total());
+  cost::StepCostModel out;
+  out.layer_weight_bytes = lesson_weight_bytes(shape, scenario);
+  out.layer_flops_per_token = 2 * parameters / (tensor * stages);
+  out.layer_seconds_per_token = out.layer_flops_per_token / device.flops.bf16;
+  out.attention_flops_per_second = device.flops.bf16;
+  out.bytes_per_second = device.bandwidth;
+  out.efficiency = efficiency;
+  const auto num_layers = static_cast<double>(shape.layers.size());
+  if (tensor > 1) {
+    // Two all-reduces a layer of hidden_size 16-bit numbers a token; a ring sends 2 (n - 1) / n of them.
+    out.num_reduces = 2 * num_layers / stages;
+    out.reduce_bytes_per_token =
+        out.num_reduces * 2 * static_cast<double>(shape.hidden_size) * 2 * (tensor - 1) / tensor;
+    out.link_bytes_per_second = device.link_bandwidth > 0 ? device.link_bandwidth : device.host_bandwidth;
+  }
+  const RequestShape kept = request_shape(layers, options);
+  out.kv.reserve(1 + kept.windows.size());
+  cost::KvTraffic full;
+  full.bytes_per_token = static_cast<double>(kept.bytes_per_token) / stages;
+  full.fixed_bytes = static_cast<double>(kept.fixed_bytes) / stages;
+  for (const model::LayerShape& layer : shape.layers) {
+    if (reach_of(layer) == 0) full.flops_per_pair += flops_per_pair(layer) / (tensor * stages);
+  }
+  out.kv.push_back(full);
+  for (const WindowedBytes& window : kept.windows) {
+    cost::KvTraffic traffic;
+    traffic.bytes_per_token = static_cast<double>(window.bytes_per_token) / stages;
+    traffic.reach = window.reach;
+    for (const model::LayerShape& layer : shape.layers) {
+      if (reach_of(layer) == window.reach) traffic.flops_per_pair += flops_per_pair(layer) / (tensor * stages);
+    }
+    out.kv.push_back(traffic);
+  }
+  return out;
+}
+
+}  // namespace ullage::plan
