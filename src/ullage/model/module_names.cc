@@ -78,8 +78,8 @@ LayerModule split_layer(std::string_view module) {
   return {layer, rest.substr(dot + 1)};
 }
 
-ModuleNames module_names(const ModelShape& shape, std::string_view name, WeightRole role, int64_t layer) {
-  ModuleNames names;
+CandidateNames candidate_names(const ModelShape& shape, std::string_view name, WeightRole role, int64_t layer) {
+  CandidateNames names;
   names.is_draft = role == WeightRole::kDraft;
   std::vector<std::string> spellings = {std::string(name), canonical_module(name), with_first_part(name, "mixer")};
   std::string_view rest = name;

@@ -20,12 +20,12 @@ struct LayerModule {
 };
 LayerModule split_layer(std::string_view module);
 
-struct ModuleNames {
+struct CandidateNames {
   std::vector<std::string> bare;         // as canonical_module spells them: for names and globs
   std::vector<std::string> spelled_out;  // with the beginnings that models have: for regular expressions
   bool is_draft = false;                 // then its layer counts from 0, or from the model's last
 };
-ModuleNames module_names(const ModelShape& shape, std::string_view name, WeightRole role, int64_t layer);
+CandidateNames candidate_names(const ModelShape& shape, std::string_view name, WeightRole role, int64_t layer);
 
 // A pattern without the model's beginning ("model.language_model."), experts' numbers and a family's own word for its
 // feed-forward.

@@ -17,7 +17,7 @@ namespace {
 
 using Compute = WeightFormat::Compute;
 
-bool means_any(const std::vector<ModulePattern>& patterns, const ModuleNames& names, int64_t layer) {
+bool means_any(const std::vector<ModulePattern>& patterns, const CandidateNames& names, int64_t layer) {
   return std::any_of(patterns.begin(), patterns.end(), [&](const ModulePattern& pattern) {
     if (pattern.layer >= 0 && pattern.layer != layer && !names.is_draft) return false;
     const auto& candidates = pattern.kind == ModulePattern::Kind::kRegex ? names.spelled_out : names.bare;
@@ -176,7 +176,7 @@ WeightFormat format_of(const ModelShape& shape, std::string_view module, WeightR
   if (!is_candidate) return plain;
   if (quantization.is_experts_only && !is_experts(name, role)) return plain;
   if (!quantization.ignored.empty() || !quantization.groups.empty()) {
-    const ModuleNames names = module_names(shape, name, role, layer);
+    const CandidateNames names = candidate_names(shape, name, role, layer);
     if (means_any(quantization.ignored, names, layer)) return plain;
     for (const QuantizedModules& group : quantization.groups) {
       if (means_any(group.targets, names, layer)) return group.is_plain ? plain : group.format;
