@@ -258,6 +258,28 @@ void tell_of_windows(const model::ModelShape& shape) {
   }
 }
 
+// The engine and its executors keep one pool of blocks for one group of layers that keep every token.
+Result<void> check_servable(const memory::KvLayout& layout) {
+  for (const memory::BlockGroup& group : layout.groups) {
+    if (layout.groups.size() == 1 && !group.has_unlike_pages &&
+        std::holds_alternative<model::FullAttentionKv>(group.spec)) {
+      return {};
+    }
+    if (std::holds_alternative<model::FullAttentionKv>(group.spec) && !group.has_unlike_pages) continue;
+    return Error{
+        ErrorCode::kUnsupported,
+        fmt::format("layers keep {} ({}); only models whose layers all keep alike keys and values of heads can "
+                    "be served. `ullage plan` takes this model",
+                    memory::kv_kind_name(group.spec),
+                    group.has_unlike_pages ? "of unlike sizes" : "not full attention"),
+        "model"};
+  }
+  return Error{ErrorCode::kUnsupported,
+               "layers keep keys and values of unlike heads; only models whose layers are alike can be served. `ullage "
+               "plan` takes this model",
+               "model"};
+}
+
 }  // namespace
 
 Result<std::unique_ptr<EngineSetup>> make_engine(const EngineArgs& args, const LoadedModel& model) {
@@ -266,6 +288,7 @@ Result<std::unique_ptr<EngineSetup>> make_engine(const EngineArgs& args, const L
              memory::make_kv_layout(model.shape, {.block_size = wanted.options.block_size,
                                                   .kv_dtype = model::to_kv_dtype(wanted.kv_dtype),
                                                   .is_hybrid_disabled = true}));
+  ULLAGE_TRY_VOID(check_servable(layout));
   tell_of_windows(model.shape);
   auto setup = std::make_unique<EngineSetup>();
   setup->clock = std::make_unique<RealClock>();

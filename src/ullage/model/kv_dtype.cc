@@ -34,6 +34,7 @@ Result<KvDType> parse_kv_dtype(std::string_view name, std::string_view where) {
   if (name == "bfloat16") return KvDType::kBF16;
   if (name == "float16" || name == "half" || name == "fp16") return KvDType::kF16;
   if (name == "float32" || name == "float" || name == "fp32") return KvDType::kF32;
+  if (name == "fp4_e2m1") return KvDType::kNVFP4;  // SGLang's name
   if (name == "int8") return KvDType::kINT8PerTokenHead;
   if (name == "int4") return KvDType::kINT4PerTokenHead;
   std::string known;
@@ -58,7 +59,6 @@ int64_t kv_head_bytes(KvDType dtype, int64_t dim) {
       return 2 * dim;
     case KvDType::kFP8E4M3:
     case KvDType::kFP8E5M2:
-    case KvDType::kFP8DsMla:
       return dim;
     case KvDType::kINT8PerTokenHead:
       return dim + 4;  // an fp32 scale
@@ -66,6 +66,11 @@ int64_t kv_head_bytes(KvDType dtype, int64_t dim) {
       return ceil_div(dim, 2) + 4;
     case KvDType::kNVFP4:
       return ceil_div(dim, 2) + ceil_div(dim, 16);
+    case KvDType::kFP8DsMla: {
+      // The last 64 numbers, which are rotated, stay BF16; the others are FP8 with an fp32 scale for each 128.
+      const int64_t rotated = dim < 64 ? dim : 64;
+      return dim - rotated + 4 * ceil_div(dim - rotated, 128) + 2 * rotated;
+    }
     case KvDType::kQ8_0:
       return ceil_div(dim, 32) * 34;
     case KvDType::kQ4_0:

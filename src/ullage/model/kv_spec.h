@@ -43,6 +43,10 @@ struct RecurrentState {
   int64_t state_elements = 0;  // per head
   DType conv_dtype = DType::kBF16;
   DType state_dtype = DType::kF32;
+  // Of conv_channels, num_groups * group_channels belong to groups (Mamba 2's B and C: 2 * state_size each). Ranks
+  // divide groups whole: where they do not divide, each rank has one. 0 = none.
+  int64_t num_groups = 0;
+  int64_t group_channels = 0;
   friend bool operator==(const RecurrentState&, const RecurrentState&) = default;
 };
 // The key of a sparse indexer: head_dim FP8 numbers and a scale of 4 bytes for each 128, whatever the KV dtype.

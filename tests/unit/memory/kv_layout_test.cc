@@ -67,21 +67,24 @@ TEST(KvLayout, BytesPerToken) {
 TEST(KvLayout, NamesWhatItDoesNotDo) {
   const FullAttentionKv full{8, 128, 128};
   const struct {
-    KvSpec spec;
+    std::vector<KvLayers> layers;
+    KvLayoutOptions options;
     const char* word;
-  } rows[] = {{model::LatentKv{512, 64}, "latent"},
-              {model::SlidingWindowKv{full, 1024}, "sliding window"},
-              {model::ChunkedLocalKv{full, 8192}, "chunked local"},
-              {model::RecurrentState{}, "recurrent"},
-              {model::SharedKv{0}, "shared"},
-              {model::NoKv{}, "none"},
-              {FullAttentionKv{4, 128, 128}, "differ"}};
+    const char* where;
+  } rows[] = {
+      {{{full, 2}, {model::SharedKv{0}, 1}, {model::SlidingWindowKv{FullAttentionKv{8, 192, 192}, 1024}, 2}},
+       {.pads_unlike_pages = false},
+       "does not divide",
+       "layer 0"},
+      {{{full, 2}, {model::SlidingWindowKv{full, 1024}, 1}}, {.decode_context = 2}, "a sliding window", "layer 1"},
+      {{{model::LatentKv{512, 64}, 2}, {full, 1}}, {.kv_dtype = KvDType::kFP8DsMla}, "fp8_ds_mla", "layer 1"},
+      {{{model::NoKv{}, 4}, {model::SharedKv{0}, 2}}, {}, "no KV cache", "layers"},
+  };
   for (const auto& row : rows) {
-    const std::vector<KvLayers> specs{{full, 2}, {row.spec, 1}};
-    const auto layout = make_kv_layout(specs, KvLayoutOptions{});
+    const auto layout = make_kv_layout(row.layers, row.options);
     ASSERT_FALSE(layout) << row.word;
     EXPECT_EQ(layout.error().code, ErrorCode::kUnsupported);
-    EXPECT_EQ(layout.error().where, "layer 2");
+    EXPECT_EQ(layout.error().where, row.where);
     EXPECT_NE(layout.error().message.find(row.word), std::string::npos) << layout.error().message;
   }
 }
@@ -90,6 +93,12 @@ TEST(KvLayout, RefusesBadNumbers) {
   const std::vector<KvLayers> specs{{FullAttentionKv{8, 128, 128}, 1}};
   EXPECT_FALSE(make_kv_layout(specs, {.block_size = 0}));
   EXPECT_FALSE(make_kv_layout(specs, {.block_size = -16}));
+  EXPECT_FALSE(make_kv_layout(specs, {.tensor_parallel = 0}));
+  EXPECT_FALSE(make_kv_layout(specs, {.num_speculative_tokens = -1}));
+  EXPECT_FALSE(make_kv_layout(std::vector<KvLayers>{{specs[0].spec, 0}}, KvLayoutOptions{}));
+  EXPECT_FALSE(make_kv_layout(std::vector<KvLayers>{{specs[0].spec, 1 << 30}}, KvLayoutOptions{}));
+  EXPECT_FALSE(make_kv_layout(std::vector<KvLayers>{{model::SlidingWindowKv{{8, 128, 128}, 0}, 1}}, KvLayoutOptions{}));
+  EXPECT_FALSE(make_kv_layout(std::vector<KvLayers>{{model::RecurrentState{}, 1}}, KvLayoutOptions{}));
   EXPECT_FALSE(make_kv_layout(std::vector<KvLayers>{}, KvLayoutOptions{}));
   EXPECT_FALSE(make_kv_layout(std::vector<KvLayers>{{FullAttentionKv{0, 128, 128}, 1}}, KvLayoutOptions{}));
   const int64_t huge = int64_t{1} << 60;
