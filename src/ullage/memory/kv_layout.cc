@@ -50,6 +50,11 @@ Result<std::vector<Kind>> make_kinds(std::span<const KvLayers> layers, std::span
 
 bool is_attention(const Kind& kind) { return kind.page.type != KvType::kState; }
 
+bool is_latent(const Kind& kind) {
+  return std::holds_alternative<model::LatentKv>(kind.page.spec) ||
+         std::holds_alternative<model::IndexerKv>(kind.page.spec);
+}
+
 // The attention layer that stands for all when a state's page is fitted to attention's: the first that keeps every
 // token, else the first. An indexer's key is not the model's attention.
 const Kind* main_attention(std::span<const Kind> kinds) {
@@ -130,13 +135,14 @@ void one_group(std::span<const Kind> kinds, KvLayout& layout) {
 }
 
 // Makes all pages as large as the largest: an attention layer's block takes more tokens, a state is padded; attention
-// whose page does not divide it is padded, where the engine can do that (vLLM unify_kv_cache_spec_page_size). False:
-// it cannot be done; `failed` is the kind.
+// of heads whose page does not divide it is padded, where the engine can do that (vLLM unify_kv_cache_spec_page_size).
+// False: it cannot be done; `failed` is the kind.
 bool unify_pages(std::span<Kind> kinds, bool pads_unlike_pages, const Kind*& failed) {
   int64_t largest = 0;
   for (const Kind& kind : kinds) largest = std::max(largest, kind.page_size_bytes);
   for (const Kind& kind : kinds) {
-    if (!is_attention(kind) || pads_unlike_pages || largest % kind.page_size_bytes == 0) continue;
+    if (!is_attention(kind) || largest % kind.page_size_bytes == 0) continue;
+    if (pads_unlike_pages && !is_latent(kind)) continue;
     failed = &kind;
     return false;
   }
@@ -169,7 +175,7 @@ bool promote_windows(std::span<Kind> kinds) {
   return true;
 }
 
-// Every group has as many layers as the smallest kind, or as the largest when that is less than 1.5 times as many; each
+// Every group has as many layers as the smallest kind, or as the largest when that is not much more; each
 // kind's layers are dealt out to its groups in turn (vLLM _get_kv_cache_groups_uniform_page_size).
 void many_groups(std::span<const Kind> kinds, const KvLayoutOptions& options, KvLayout& layout) {
   int64_t least = kinds[0].num_layers;
@@ -178,7 +184,8 @@ void many_groups(std::span<const Kind> kinds, const KvLayoutOptions& options, Kv
     least = std::min(least, kind.num_layers);
     most = std::max(most, kind.num_layers);
   }
-  const int64_t group_size = options.has_group_size_exception && 2 * most < 3 * least ? most : least;
+  const int64_t group_size =
+      options.has_group_size_exception && 100 * most < options.group_size_percent * least ? most : least;
   int64_t num_groups = 0;
   for (const Kind& kind : kinds) num_groups += ceil_div(kind.num_layers, group_size);
   layout.groups.reserve(static_cast<size_t>(num_groups));

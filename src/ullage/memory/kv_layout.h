@@ -41,9 +41,11 @@ struct KvLayoutOptions {
   bool has_prefix_caching = true;        // recurrent states: 2 a request with ("align"), 1 without
   int64_t state_chunk_size = 0;          // over 0: mode "all", a state in every block; the model's mamba_chunk_size
   int64_t state_block_alignment = 0;     // of the block that a state's page asks for; 0 = 16, latent 128
-  bool has_group_size_exception = true;  // engine_profile.h
-  bool pads_unlike_pages = true;         // pages that do not divide the largest are padded to it (vLLM from 0.28);
-                                         // false: such a layout is refused
+  int64_t latent_padding = 1;            // latent vectors are padded to a multiple of so many numbers
+  bool has_group_size_exception = true;  // groups as large as the largest kind of layers, when that is less than
+  int64_t group_size_percent = 150;      // so many percent of the smallest
+  bool pads_unlike_pages = true;         // pages of heads that do not divide the largest are padded to it (vLLM from
+                                         // 0.24); false: such a layout is refused
   bool is_hybrid_disabled = false;       // every attention layer is kept like full attention
   bool with_draft = false;               // from a ModelShape: draft layers keep theirs, too
 };

@@ -110,7 +110,9 @@ struct PageOf {
           fmt::format("latent attention of {} + {} elements a token; 1 + 0 are the least", kv.latent_dim, kv.rope_dim),
           layer);
     }
-    int64_t bytes = model::kv_head_bytes(options.kv_dtype, kv.latent_dim + kv.rope_dim);
+    const int64_t dim = kv.latent_dim + kv.rope_dim;
+    int64_t bytes =
+        model::kv_head_bytes(options.kv_dtype, ceil_div(dim, options.latent_padding) * options.latent_padding);
     if (options.kv_dtype == KvDType::kFP8DsMla) {  // FP8 with a scale for each 128, then the rotated part in BF16
       bytes = kv.latent_dim + 4 * ceil_div(kv.latent_dim, 128) + 2 * kv.rope_dim;
     }
@@ -221,6 +223,8 @@ Result<void> check_options(const KvLayoutOptions& options) {
   ULLAGE_TRY_VOID(check_range(options.num_speculative_tokens, 0, kMaxTokens, "tokens", "--num-speculative-tokens"));
   ULLAGE_TRY_VOID(check_range(options.extra_retained_tokens, 0, kMaxTokens, "tokens", "extra retained tokens"));
   ULLAGE_TRY_VOID(check_range(options.state_chunk_size, 0, kMaxTokens, "tokens", "mamba_chunk_size"));
+  ULLAGE_TRY_VOID(check_range(options.latent_padding, 1, 65536, "numbers", "latent padding"));
+  ULLAGE_TRY_VOID(check_range(options.group_size_percent, 100, 100'000, "percent", "group size exception"));
   return check_range(options.state_block_alignment, 0, kMaxTokens, "tokens", "state block alignment");
 }
 
