@@ -181,6 +181,8 @@ void dequantize_row(DType dtype, const std::byte* data, float* out, int64_t num_
       case DType::kQ6_K:
         read_q6_k(block, out);
         break;
+      default:
+        ULLAGE_CHECK(is_computed_with(dtype));  // loaders refuse the others
     }
   }
 }

@@ -21,48 +21,24 @@ constexpr uint64_t kTypeBytes[] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
 constexpr uint32_t kNumTypes = 13;
 
 // ggml_type numbers (ggml/include/ggml.h).
-std::optional<DType> dtype_of(uint32_t ggml_type) {
-  switch (ggml_type) {
-    case 0:
-      return DType::kF32;
-    case 1:
-      return DType::kF16;
-    case 2:
-      return DType::kQ4_0;
-    case 3:
-      return DType::kQ4_1;
-    case 6:
-      return DType::kQ5_0;
-    case 7:
-      return DType::kQ5_1;
-    case 8:
-      return DType::kQ8_0;
-    case 12:
-      return DType::kQ4_K;
-    case 13:
-      return DType::kQ5_K;
-    case 14:
-      return DType::kQ6_K;
-    case 30:
-      return DType::kBF16;
-    default:
-      return std::nullopt;
-  }
-}
+constexpr struct {
+  uint32_t number;
+  DType dtype;
+} kGgmlTypes[] = {
+    {0, DType::kF32},     {1, DType::kF16},      {2, DType::kQ4_0},   {3, DType::kQ4_1},    {6, DType::kQ5_0},
+    {7, DType::kQ5_1},    {8, DType::kQ8_0},     {9, DType::kQ8_1},   {10, DType::kQ2_K},   {11, DType::kQ3_K},
+    {12, DType::kQ4_K},   {13, DType::kQ5_K},    {14, DType::kQ6_K},  {15, DType::kQ8_K},   {16, DType::kIQ2_XXS},
+    {17, DType::kIQ2_XS}, {18, DType::kIQ3_XXS}, {19, DType::kIQ1_S}, {20, DType::kIQ4_NL}, {21, DType::kIQ3_S},
+    {22, DType::kIQ2_S},  {23, DType::kIQ4_XS},  {24, DType::kI8},    {25, DType::kI16},    {26, DType::kI32},
+    {27, DType::kI64},    {28, DType::kF64},     {29, DType::kIQ1_M}, {30, DType::kBF16},   {34, DType::kTQ1_0},
+    {35, DType::kTQ2_0},  {39, DType::kMXFP4},   {40, DType::kNVFP4},
+};
 
-// Names of the types that are not read, for the Error.
-const char* ggml_name(uint32_t ggml_type) {
-  static constexpr struct {
-    uint32_t number;
-    const char* name;
-  } kNames[] = {{9, "Q8_1"},     {10, "Q2_K"},  {11, "Q3_K"},   {15, "Q8_K"},  {16, "IQ2_XXS"}, {17, "IQ2_XS"},
-                {18, "IQ3_XXS"}, {19, "IQ1_S"}, {20, "IQ4_NL"}, {21, "IQ3_S"}, {22, "IQ2_S"},   {23, "IQ4_XS"},
-                {24, "I8"},      {25, "I16"},   {26, "I32"},    {27, "I64"},   {28, "F64"},     {29, "IQ1_M"},
-                {34, "TQ1_0"},   {35, "TQ2_0"}, {39, "MXFP4"},  {40, "NVFP4"}};
-  for (const auto& each : kNames) {
-    if (each.number == ggml_type) return each.name;
+std::optional<DType> dtype_of(uint32_t ggml_type) {
+  for (const auto& each : kGgmlTypes) {
+    if (each.number == ggml_type) return each.dtype;
   }
-  return "unknown";
+  return std::nullopt;
 }
 
 // Reads forward through the header; every read is checked against the end.
@@ -201,18 +177,18 @@ std::optional<uint64_t> stored_bytes(const GgufTensor& tensor) {
 }
 
 // Name, dimensions, type and offset relative to the data section; `data` comes later.
-Result<GgufTensor> read_tensor(Cursor& cursor) {
+Result<GgufTensor> read_tensor(Cursor& cursor, GgufTypes types) {
   GgufTensor tensor;
   ULLAGE_TRY(tensor.name, cursor.string("a tensor's name"));
   ULLAGE_TRY(tensor.dims, read_dims(cursor, tensor.name));
   ULLAGE_TRY(const uint32_t ggml_type, cursor.number<uint32_t>("a tensor's type"));
   const std::optional<DType> dtype = dtype_of(ggml_type);
-  if (!dtype) {
+  if (!dtype || (types == GgufTypes::kComputedWith && !is_computed_with(*dtype))) {
     return cursor.error(ErrorCode::kUnsupported,
                         fmt::format("tensor {} is stored as GGML type {} ({}), which is not read; read are F32, F16, "
                                     "BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q4_K, Q5_K and Q6_K: take another "
                                     "quantisation of this model",
-                                    quote(tensor.name), ggml_type, ggml_name(ggml_type)));
+                                    quote(tensor.name), ggml_type, dtype ? info(*dtype).name : "unknown"));
   }
   tensor.dtype = *dtype;
   if (tensor.dims[0] % info(*dtype).block_elements != 0) {
@@ -316,7 +292,7 @@ Result<uint64_t> read_count(Cursor& cursor, const char* what, uint64_t least_byt
 
 const char* to_string(GgufType type) { return kTypeNames[static_cast<int>(type)]; }
 
-Result<GgufFile> GgufFile::parse(std::span<const std::byte> bytes, std::string_view where) {
+Result<GgufFile> GgufFile::parse(std::span<const std::byte> bytes, std::string_view where, GgufTypes types) {
   GgufFile file;
   file.where_ = where;
   Cursor cursor(bytes, where);
@@ -339,7 +315,7 @@ Result<GgufFile> GgufFile::parse(std::span<const std::byte> bytes, std::string_v
   file.alignment_ = static_cast<uint32_t>(alignment);
 
   for (uint64_t i = 0; i < num_tensors; ++i) {
-    ULLAGE_TRY(GgufTensor tensor, read_tensor(cursor));
+    ULLAGE_TRY(GgufTensor tensor, read_tensor(cursor, types));
     file.tensors_.push_back(std::move(tensor));
   }
   ULLAGE_TRY(file.tensors_by_name_,

@@ -35,13 +35,17 @@ struct GgufTensor {
   std::span<const std::byte> data;
 };
 
+// Which tensor types a file may have: those that are computed with, or any whose size is known (to plan for it).
+enum class GgufTypes : uint8_t { kComputedWith, kAny };
+
 // Views into the bytes it was parsed from, which must outlive it. Movable, immutable; any thread.
 // Parsing costs time in proportion to the header, and memory to its number of entries.
 class GgufFile {
  public:
   // Checks everything that can be checked without reading the tensors' data; `where` (the path) begins each Error's
   // place.
-  static Result<GgufFile> parse(std::span<const std::byte> bytes, std::string_view where);
+  static Result<GgufFile> parse(std::span<const std::byte> bytes, std::string_view where,
+                                GgufTypes types = GgufTypes::kComputedWith);
 
   uint32_t version() const { return version_; }
   uint32_t alignment() const { return alignment_; }

@@ -151,7 +151,7 @@ Result<int64_t> read_vocab_size(const GgufFile& file, const Keys& keys) {
 
 // By bytes, among the matrices.
 DType most_common_dtype(const GgufFile& file) {
-  uint64_t bytes[16] = {};
+  uint64_t bytes[kNumDTypes] = {};
   for (const GgufTensor& tensor : file.tensors()) {
     if (tensor.dims.size() == 2) bytes[static_cast<int>(tensor.dtype)] += tensor.data.size();
   }

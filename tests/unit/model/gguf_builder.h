@@ -49,7 +49,10 @@ class GgufBuilder {
 
   // A tensor of zeros right after the one before it.
   GgufBuilder& tensor(std::string_view name, const std::vector<uint64_t>& dims, DType dtype = DType::kF32) {
-    static constexpr uint32_t kNumbers[] = {0, 1, 30, 8, 2, 3, 6, 7, 12, 13, 14};
+    // In the order of DType.
+    static constexpr uint32_t kNumbers[] = {0,  1,  30, 8,  2,  3,  6,  7,  12, 13, 14, 9,  10, 11, 15, 19, 29,
+                                            16, 17, 22, 18, 21, 20, 23, 34, 35, 39, 40, 24, 25, 26, 27, 28};
+    static_assert(std::size(kNumbers) == kNumDTypes);
     uint64_t elements = 1;
     for (const uint64_t dim : dims) elements *= dim;
     const auto size = static_cast<uint64_t>(row_bytes(dtype, static_cast<int64_t>(elements)));
