@@ -10,6 +10,7 @@
 #include "ullage/cli/data_files.h"
 #include "ullage/model/config.h"
 #include "ullage/model/model_path.h"
+#include "ullage/model/servable.h"
 
 namespace ullage::cli {
 namespace fs = std::filesystem;
@@ -113,6 +114,7 @@ Result<ModelHeader> open_model(const std::string& name, bool allow_bare_config) 
 Result<LoadedModel> load_model(const EngineArgs& args, const std::string& chat_template) {
   LoadedModel loaded;
   ULLAGE_TRY(static_cast<ModelHeader&>(loaded), open_model(args.model, args.executor == "modelled"));
+  ULLAGE_TRY_VOID(model::check_servable(loaded.shape, loaded.root));
   std::string jinja;
   if (loaded.checkpoint) {
     loaded.generation = loaded.checkpoint->generation();

@@ -17,6 +17,7 @@
 #include "ullage/model/gguf_shape.h"
 #include "ullage/model/model_path.h"
 #include "ullage/model/safetensors.h"
+#include "ullage/model/servable.h"
 #include "ullage/model/tensor_names.h"
 
 namespace ullage::model {
@@ -128,14 +129,6 @@ Result<std::vector<int32_t>> assign_roles(const Loaded& loaded, TensorNaming nam
   return indices;
 }
 
-Result<void> check_supported(const ModelShape& shape, const std::string& path) {
-  if (std::get<DenseFfn>(shape.layers[0].ffn).has_bias) {
-    return Error{ErrorCode::kUnsupported, "the feed-forward layers have biases (mlp_bias), which is not supported",
-                 path};
-  }
-  return {};
-}
-
 // The dtype with the most bytes among the matrices.
 DType most_common_dtype(const std::vector<TensorView>& tensors, DType fallback) {
   size_t bytes[16] = {};
@@ -205,6 +198,7 @@ Result<void> load_gguf(Loaded& state) {
         state.path};
   }
   ULLAGE_TRY(state.shape, shape_from_gguf(*state.gguf));
+  ULLAGE_TRY_VOID(check_servable(state.shape, state.path));
   for (const GgufTensor& tensor : state.gguf->tensors()) {
     std::vector<int64_t> shape(tensor.dims.rbegin(), tensor.dims.rend());
     state.tensors.push_back({std::string(tensor.name), tensor.dtype, std::move(shape), tensor.data});
@@ -218,7 +212,7 @@ Result<void> load_gguf(Loaded& state) {
 Result<void> load_directory(Loaded& state, const std::string& name) {
   const std::string config_path = state.path + "/config.json";
   ULLAGE_TRY(const std::string text, read_text_file(config_path, kMaxConfigBytes));
-  ULLAGE_TRY(state.shape, parse_config(text, config_path));
+  ULLAGE_TRY(state.shape, parse_servable_config(text, config_path));
   ULLAGE_TRY_VOID(refuse_quantised(text, config_path));
   if (!name.empty()) state.shape.name = name;
   ULLAGE_TRY(const std::vector<Shard> shards, find_shards(state.path));
@@ -246,7 +240,6 @@ Result<Checkpoint> Checkpoint::open(const std::string& path, const std::string& 
   } else {
     ULLAGE_TRY_VOID(load_directory(*state, files.name));
   }
-  ULLAGE_TRY_VOID(check_supported(state->shape, state->path));
   const TensorNaming naming = files.is_gguf ? TensorNaming::kGguf : TensorNaming::kHuggingFace;
   ULLAGE_TRY(state->indices, assign_roles(*state, naming));
   return Checkpoint(std::move(state));

@@ -6,6 +6,7 @@
 
 #include "ullage/base/json.h"
 #include "ullage/base/quote.h"
+#include "ullage/model/config_reader.h"
 #include "ullage/model/shape_limits.h"
 
 namespace ullage::model {
@@ -59,17 +60,18 @@ struct Scaling {
   const Json* object = nullptr;
   std::string where;
 };
-Result<Scaling> find_scaling(const Json& config, std::string_view where) {
+Result<Scaling> find_scaling(const ConfigFields& text, ModelShape& shape) {
   for (const char* key : {"rope_scaling", "rope_parameters"}) {
-    if (!config.contains(key) || config[key].is_null()) continue;
-    const Json& object = config[key];
-    std::string at = fmt::format("{}/{}", where, key);
+    if (!text.has(key)) continue;
+    const Json& object = text.object()[key];
+    std::string at = text.at(key);
     if (!object.is_object()) {
-      return Error{ErrorCode::kInvalidArgument, fmt::format("expected an object, found {}", object.type_name()), at};
+      return text.invalid(fmt::format("expected an object, found {}", object.type_name()), key);
     }
     for (const char* layer_type : {"full_attention", "sliding_attention"}) {
       if (object.contains(layer_type)) {
-        return Error{ErrorCode::kUnsupported, "different rotations for different layers are not supported", at};
+        note_unservable(shape, text.unsupported("different rotations for different layers are not supported", key));
+        return Scaling{};
       }
     }
     return Scaling{&object, std::move(at)};
@@ -77,28 +79,40 @@ Result<Scaling> find_scaling(const Json& config, std::string_view where) {
   return Scaling{};
 }
 
-Result<void> refuse_partial_rotation(const Json& object, std::string_view where) {
+// The share of a head that turns; `rope.rotary_dim` is the head's on entry.
+Result<void> read_partial_rotation(const Json& object, Rope& rope, ModelShape& shape, std::string_view where) {
+  const std::string at = fmt::format("{}/partial_rotary_factor", where);
   ULLAGE_TRY(const double part, get_double(object, "partial_rotary_factor", 1.0, where));
   if (part == 1.0) return {};
-  return Error{ErrorCode::kUnsupported,
-               fmt::format("is {}; these model families rotate whole heads, and others are not supported", part),
-               fmt::format("{}/partial_rotary_factor", where)};
+  if (!(part > 0.0 && part < 1.0)) {
+    return Error{ErrorCode::kInvalidArgument, fmt::format("is {}; more than 0 and at most 1 was expected", part), at};
+  }
+  note_unservable(shape, Error{ErrorCode::kUnsupported,
+                               fmt::format("is {}; these model families rotate whole heads, and others are not "
+                                           "supported",
+                                           part),
+                               at});
+  rope.rotary_dim = static_cast<int64_t>(static_cast<double>(rope.rotary_dim) * part) / 2 * 2;
+  return {};
 }
 
 }  // namespace
 
-Result<Rope> parse_config_rope(const Json& config, int64_t head_dim, int64_t max_positions, std::string_view where) {
+Result<Rope> parse_config_rope(const ConfigFields& text, int64_t head_dim, ModelShape& shape) {
   Rope rope;
   rope.rotary_dim = head_dim;
   rope.pairing = RopePairing::kHalves;
-  ULLAGE_TRY(rope.theta, get_positive(config, "rope_theta", rope.theta, where));
-  ULLAGE_TRY_VOID(refuse_partial_rotation(config, where));
-  ULLAGE_TRY(const Scaling scaling, find_scaling(config, where));
+  const char* theta = text.first_of({"rope_theta", "rotary_emb_base"});
+  ULLAGE_TRY(rope.theta, text.positive(theta, rope.theta));
+  ULLAGE_TRY_VOID(read_partial_rotation(text.object(), rope, shape, text.where()));
+  ULLAGE_TRY(const Scaling scaling, find_scaling(text, shape));
   if (scaling.object == nullptr) return rope;
 
   const Json& object = *scaling.object;
   ULLAGE_TRY(rope.theta, get_positive(object, "rope_theta", rope.theta, scaling.where));
-  ULLAGE_TRY_VOID(refuse_partial_rotation(object, scaling.where));
+  if (rope.rotary_dim == head_dim) {
+    ULLAGE_TRY_VOID(read_partial_rotation(object, rope, shape, scaling.where));
+  }
   ULLAGE_TRY(const std::string old_type, get_string(object, "type", "default", scaling.where));
   ULLAGE_TRY(const std::string type, get_string(object, "rope_type", old_type, scaling.where));
   if (type == "default") return rope;
@@ -111,14 +125,18 @@ Result<Rope> parse_config_rope(const Json& config, int64_t head_dim, int64_t max
   } else if (type == "yarn") {
     ULLAGE_TRY_VOID(read_yarn(object, rope, scaling.where));
   } else {
-    return Error{ErrorCode::kUnsupported,
-                 fmt::format("the RoPE scaling {} is not supported; supported are default, linear, llama3 and yarn",
-                             quote(type)),
-                 scaling.where};
+    note_unservable(shape, Error{ErrorCode::kUnsupported,
+                                 fmt::format("the RoPE scaling {} is not supported; supported are default, linear, "
+                                             "llama3 and yarn",
+                                             quote(type)),
+                                 scaling.where});
+    rope.scaling = RopeScaling::kOther;
+    return rope;
   }
+  const int64_t max_positions = shape.max_position_embeddings;
   ULLAGE_TRY(int64_t original, get_int(object, "original_max_position_embeddings", max_positions, scaling.where));
   // The same key beside the scaling wins, as it does in transformers.
-  ULLAGE_TRY(original, get_int(config, "original_max_position_embeddings", original, where));
+  ULLAGE_TRY(original, text.integer("original_max_position_embeddings", original));
   ULLAGE_TRY(rope.original_max_positions,
              check_size(original, kMaxPositions, scaling.where + "/original_max_position_embeddings"));
   // YaRN without a factor takes the ratio of the two lengths, as transformers does.

@@ -1,15 +1,16 @@
 // The rotary part of config.json, in its two spellings.
 #pragma once
 
-#include <string_view>
+#include <cstdint>
 
-#include "ullage/base/json_fwd.h"
 #include "ullage/base/result.h"
+#include "ullage/model/config_fields.h"
 #include "ullage/model/model_shape.h"
 
 namespace ullage::model {
 
-// `config` is config.json's object; `where` its place; head_dim and max_positions are already checked.
-Result<Rope> parse_config_rope(const Json& config, int64_t head_dim, int64_t max_positions, std::string_view where);
+// head_dim and shape.max_position_embeddings are already checked. A rotation that cpu/ does not run is noted in
+// shape.unservable; it changes no size.
+Result<Rope> parse_config_rope(const ConfigFields& text, int64_t head_dim, ModelShape& shape);
 
 }  // namespace ullage::model

@@ -8,6 +8,7 @@
 #include <variant>
 #include <vector>
 
+#include "ullage/base/result.h"
 #include "ullage/model/dtype.h"
 #include "ullage/model/kv_spec.h"
 #include "ullage/model/quantization.h"
@@ -21,13 +22,19 @@ enum class RopePairing : uint8_t {
   kAdjacent,  // (2i, 2i + 1): GGUF "NORM" (Llama; its converter permutes Q and K rows to suit)
 };
 
-enum class RopeScaling : uint8_t { kNone, kLinear, kLlama3, kYarn };
+enum class RopeScaling : uint8_t {
+  kNone,
+  kLinear,
+  kLlama3,
+  kYarn,
+  kOther,  // one that cpu/ does not run (longrope, dynamic, mrope): it changes no size
+};
 
 // Rotary position embedding. Su et al. 2021; the scalings as Hugging Face transformers' modeling_rope_utils defines
 // them.
 struct Rope {
   double theta = 10000.0;
-  int64_t rotary_dim = 0;  // elements of a head that turn; head_dim unless partial
+  int64_t rotary_dim = 0;  // elements of a head that turn; head_dim unless partial; 0 = none (NoPE, ALiBi, learned)
   RopePairing pairing = RopePairing::kHalves;
   RopeScaling scaling = RopeScaling::kNone;
   double factor = 1.0;
@@ -50,9 +57,12 @@ struct Attention {
   int64_t value_dim = 0;  // of values; 0 = head_dim
   Rope rope;
   bool has_qkv_bias = false;
+  bool has_key_bias = true;  // false with has_qkv_bias: of Q and V only (Whisper)
   bool has_output_bias = false;
   bool has_qk_norm = false;          // RMS norm of each head of Q and K before the rotation (Qwen3)
+  bool qk_norm_spans_heads = false;  // with has_qk_norm: weights for every head's elements (OLMo 2, MiniMax M2)
   bool has_output_gate = false;      // Q is projected twice as wide, half of it gates the output (Qwen3-Next)
+  int64_t gate_dim = 0;              // outputs of a projection that gates the heads (Step 3.5: num_heads); 0 = none
   bool has_value_projection = true;  // false: values are the keys before their rotation (Gemma 4's global layers)
   bool has_sinks = false;            // one learned logit a head (gpt-oss)
   int64_t sliding_window = 0;        // 0 = full
@@ -139,6 +149,22 @@ struct LayerShape {
   std::optional<Attention> cross_attention = std::nullopt;        // over the encoder's output (Whisper, T5)
 };
 
+// The norms of a layer's blocks, and of the model's end. A block is a layer's mixer or its feed-forward.
+struct NormStyle {
+  int64_t num_per_block = 1;  // 2 = before and after it (Gemma 2)
+  bool is_shared = false;     // mixer and feed-forward run side by side behind one norm (Falcon-7B, Cohere)
+  bool has_weight = true;     // false: nothing learned (OLMo 1)
+  bool has_bias = false;      // LayerNorm with a bias (GPT-2)
+  bool has_final = true;      // one behind the last layer
+};
+
+// How the checkpoint names its modules: "<layers>.<index>.<attention>.q_proj". Lists of what is not quantised use them.
+struct ModuleNames {
+  std::string layers = "model.layers";
+  std::string attention = "self_attn";
+  std::string ffn = "mlp";
+};
+
 struct ModelShape {
   std::string architecture;  // "llama", "qwen2", "qwen3": GGUF's names; config.json's model_type where GGUF has none
   std::string name;          // as the file says, may be empty
@@ -147,6 +173,9 @@ struct ModelShape {
   int64_t max_position_embeddings = 0;
   double norm_eps = 1e-5;
   bool has_tied_embeddings = false;
+  bool has_output_head_bias = false;
+  NormStyle norm;
+  ModuleNames names;
   DType weight_dtype = DType::kBF16;  // the most common dtype of the matrices that are not quantised
   std::vector<LayerShape> layers;
 
@@ -157,6 +186,9 @@ struct ModelShape {
   // Matrices outside the language model's layers: vision and audio towers, projectors, an encoder, per-layer
   // embeddings. Their `layer` is -1.
   std::vector<WeightMatrix> other_weights;
+
+  // Why cpu/ cannot run the model, where only its file tells (an activation, a rotation); see model/servable.h.
+  std::optional<Error> unservable;
 };
 
 // What a layer keeps in the cache: its specs in a fixed order (attention or state first, then the indexer's, a parallel

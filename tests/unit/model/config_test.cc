@@ -33,7 +33,7 @@ Attention attention_of(const ModelShape& shape, size_t layer = 0) {
 }
 
 void expect_error(std::string_view patch, ErrorCode code, std::string_view where, std::string_view part) {
-  const auto shape = parse_config(config(patch), "config.json");
+  const auto shape = parse_servable_config(config(patch), "config.json");
   ASSERT_FALSE(shape) << "accepted: " << patch;
   EXPECT_EQ(shape.error().code, code) << shape.error().to_string();
   EXPECT_EQ(shape.error().where, where) << shape.error().to_string();
