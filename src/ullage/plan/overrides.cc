@@ -1,5 +1,6 @@
 #include "ullage/plan/overrides.h"
 
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -10,44 +11,25 @@
 namespace ullage::plan {
 namespace {
 
-using Compute = model::WeightFormat::Compute;
-
 void set_kv_heads(model::Attention& attention, const Scenario& scenario) {
   if (scenario.force_mha) attention.num_kv_heads = attention.num_heads;
   if (scenario.num_kv_heads > 0) attention.num_kv_heads = scenario.num_kv_heads;
 }
 
-model::Quantization quantization_of(WeightPrecision precision) {
-  model::Quantization out;
-  // What published checkpoints of these formats leave alone; embeddings, norms and routers stay plain by themselves.
-  out.ignored = {"lm_head"};
+// The names that model::quantize_as knows them by.
+std::string_view quantization_name(WeightPrecision precision) {
   switch (precision) {
     case WeightPrecision::kFP8:
-      out.method = "fp8";
-      out.format = {.element_bits = 8, .tensor_bytes = 4, .compute = Compute::kFP8};
-      break;
+      return "fp8";
     case WeightPrecision::kINT8:
-      out.method = "compressed-tensors";
-      out.format = {
-          .element_bits = 8, .group_rows = 1, .group_columns = -1, .scale_bits = 16, .compute = Compute::kINT8};
-      break;
+      return "int8";
     case WeightPrecision::kINT4:
-      out.method = "awq";
-      out.format = {.element_bits = 4, .group_rows = 1, .group_columns = 128, .scale_bits = 16, .zero_bits = 4};
-      break;
+      return "awq";
     case WeightPrecision::kFP4:
-      out.method = "modelopt";
-      out.format = {.element_bits = 4,
-                    .group_rows = 1,
-                    .group_columns = 16,
-                    .scale_bits = 8,
-                    .tensor_bytes = 4,
-                    .compute = Compute::kFP4};
-      break;
+      return "nvfp4";
     default:
-      break;
+      return "";
   }
-  return out;
 }
 
 bool carries_adapter(const model::WeightMatrix& matrix) {
@@ -58,7 +40,7 @@ bool carries_adapter(const model::WeightMatrix& matrix) {
 
 }  // namespace
 
-model::ModelShape with_overrides(const Scenario& scenario) {
+Result<model::ModelShape> with_overrides(const Scenario& scenario) {
   model::ModelShape shape = *scenario.shape;
   if (scenario.force_mha || scenario.num_kv_heads > 0) {
     for (model::LayerShape& layer : shape.layers) {
@@ -68,8 +50,18 @@ model::ModelShape with_overrides(const Scenario& scenario) {
       if (auto* attention = std::get_if<model::Attention>(&layer.mixer)) set_kv_heads(*attention, scenario);
     }
   }
-  if (scenario.weights == WeightPrecision::kAsStored) return shape;
-  shape.quantization = quantization_of(scenario.weights);
+  if (!scenario.weight_format.empty()) {
+    ULLAGE_TRY(shape.quantization, model::quantize_as(scenario.weight_format, "--weights"));
+  } else if (scenario.weights != WeightPrecision::kAsStored) {
+    const std::string_view name = quantization_name(scenario.weights);
+    shape.quantization = {};
+    if (!name.empty()) {
+      ULLAGE_TRY(shape.quantization, model::quantize_as(name, "--weights"));
+    }
+  } else {
+    return shape;
+  }
+  // What stays plain beside them. The cache's dtype is asked for by itself.
   if (scenario.weights == WeightPrecision::kF32) {
     shape.weight_dtype = model::DType::kF32;
   } else if (shape.weight_dtype != model::DType::kF16) {

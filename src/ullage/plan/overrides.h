@@ -8,8 +8,8 @@
 
 namespace ullage::plan {
 
-// REQUIRES: check_scenario passed.
-model::ModelShape with_overrides(const Scenario& scenario);
+// kUnsupported names a weight format that is not known. REQUIRES: check_scenario passed.
+Result<model::ModelShape> with_overrides(const Scenario& scenario);
 
 // Of LoRA adapters on one rank: A and B of every matrix of attention, state and dense feed-forward, in 16 bits. Routed
 // experts carry none.

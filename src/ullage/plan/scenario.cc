@@ -107,6 +107,10 @@ Result<void> check_model(const Scenario& s) {
                  "--kv-heads");
     }
   }
+  if (!s.weight_format.empty() && s.weights != WeightPrecision::kAsStored) {
+    return bad(fmt::format("both {} and {} are given; give one", s.weight_format, weight_precision_name(s.weights)),
+               "--weights");
+  }
   ULLAGE_TRY_VOID(check_count(s.num_speculative_tokens, 0, 64, "--num-speculative-tokens"));
   ULLAGE_TRY_VOID(check_number(s.acceptance_rate, 0, 1, "--acceptance-rate"));
   ULLAGE_TRY_VOID(check_count(s.adapters.max_loras, 0, 4096, "--max-loras"));

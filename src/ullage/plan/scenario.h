@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include "ullage/base/result.h"
@@ -50,8 +51,9 @@ struct Scenario {
   std::optional<model::KvDType>
       kv_dtype;  // of the cache; none = "auto": what the checkpoint asks for, else its weights'
   WeightPrecision weights = WeightPrecision::kAsStored;
-  bool force_mha = false;    // as many KV heads as heads
-  int64_t num_kv_heads = 0;  // in every layer of heads, instead of the model's; 0 = the model's. Not with force_mha
+  std::string weight_format;  // any other of model::quantization_names() ("q4_k_m"); "" = as `weights` says
+  bool force_mha = false;     // as many KV heads as heads
+  int64_t num_kv_heads = 0;   // in every layer of heads, instead of the model's; 0 = the model's. Not with force_mha
   int64_t num_speculative_tokens = 0;  // drafted a step; 0 = none. Draft layers are then loaded and keep KV, too
   double acceptance_rate = 0.7;        // of a drafted token, [0, 1]; only with speculative tokens
   Adapters adapters;

@@ -26,6 +26,7 @@ ModelPart::Key model_key(const Scenario& scenario, const Settings& settings) {
   key.parallelism = scenario.parallelism;
   key.kv_dtype = settings.kv_dtype;
   key.weights = scenario.weights;
+  key.weight_format = scenario.weight_format;
   key.force_mha = scenario.force_mha;
   key.has_prefix_caching = scenario.has_prefix_caching && scenario.profile->has_prefix_caching;
   // This engine keeps every token of layers that look back over a window only (docs/serve.md).
@@ -101,7 +102,7 @@ Result<const ModelPart*> Stages::model_part(const Scenario& scenario, const Sett
   if (const ModelPart* known = models_.find([&](const ModelPart::Key& other) { return other == key; })) return known;
   ModelPart part;
   part.key = key;
-  part.shape = with_overrides(scenario);
+  ULLAGE_TRY(part.shape, with_overrides(scenario));
   ULLAGE_TRY_VOID(model::check_parallelism(part.shape, key.parallelism));
   const memory::KvLayoutOptions options = layout_options(key);
   part.kv_layers = collapse_layers(part.shape.layers);

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "ullage/base/result.h"
@@ -26,6 +27,7 @@ struct ModelPart {
     model::Parallelism parallelism;
     model::KvDType kv_dtype = model::KvDType::kBF16;
     WeightPrecision weights = WeightPrecision::kAsStored;
+    std::string weight_format;
     bool force_mha = false;
     bool has_prefix_caching = true;
     bool is_hybrid_disabled = false;
