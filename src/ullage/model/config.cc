@@ -12,6 +12,7 @@
 #include "ullage/model/config_reader.h"
 #include "ullage/model/config_sections.h"
 #include "ullage/model/families.h"
+#include "ullage/model/python_json.h"
 #include "ullage/model/servable.h"
 #include "ullage/model/shape_limits.h"
 
@@ -105,7 +106,7 @@ namespace {
 
 // `serve_only`: of a model that cpu/ does not run its name is all that is read.
 Result<ModelShape> parse(std::string_view json, std::string_view where, bool serve_only) {
-  ULLAGE_TRY(const Json config, parse_json(json, where, {.max_bytes = kMaxConfigBytes}));
+  ULLAGE_TRY(const Json config, parse_json(without_python_numbers(json), where, {.max_bytes = kMaxConfigBytes}));
   if (!config.is_object()) {
     return Error{ErrorCode::kInvalidArgument, fmt::format("expected an object, found {}", config.type_name()),
                  std::string(where)};
@@ -122,6 +123,9 @@ Result<ModelShape> parse(std::string_view json, std::string_view where, bool ser
   if (read == nullptr) return unsupported_architecture(source.model_type, source.text.at("model_type"));
   ULLAGE_TRY_VOID(check_architectures(file));
   ULLAGE_TRY_VOID(read(source, shape));
+  if (!serve_only) {
+    ULLAGE_TRY(shape.quantization, read_quantization(config, where));
+  }
   ULLAGE_TRY_VOID(read_towers(source, shape));
   ULLAGE_TRY_VOID(check_shape(shape, where));
   if (serve_only) ULLAGE_TRY_VOID(check_servable(shape, where));

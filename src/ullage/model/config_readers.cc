@@ -1,5 +1,6 @@
 #include "ullage/model/config_readers.h"
 
+#include "ullage/model/config_recurrent.h"
 #include "ullage/model/decoder_rules.h"
 
 namespace ullage::model {
@@ -12,7 +13,24 @@ struct Row {
 
 // Families with a reader of their own; the others are rows of decoder_rules.cc.
 constexpr Row kReaders[] = {
-    {"", nullptr},
+    {"qwen3_next", read_qwen3_next},
+    {"qwen3_5_text", read_qwen3_5},
+    {"qwen3_5_moe_text", read_qwen3_5_moe},
+    {"kimi_linear", read_kimi_linear},
+    {"minimax", read_minimax_text},
+    {"minimax_text_01", read_minimax_text},
+    {"lfm2", read_lfm2},
+    {"lfm2_moe", read_lfm2_moe},
+    {"nemotron_h", read_nemotron_h},
+    {"jamba", read_jamba},
+    {"granitemoehybrid", read_granite_hybrid},
+    {"bamba", read_bamba},
+    {"falcon_h1", read_falcon_h1},
+    {"mamba", read_mamba},
+    {"falcon_mamba", read_mamba},
+    {"mamba2", read_mamba2},
+    {"zamba", refuse_zamba},
+    {"zamba2", refuse_zamba},
 };
 
 }  // namespace

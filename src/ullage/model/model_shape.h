@@ -92,9 +92,10 @@ struct LatentAttention {
 };
 
 // Linear attention with a state of [num_value_heads, key_head_dim, value_head_dim]: gated delta rule (Qwen3-Next,
-// Qwen3.5) and Kimi Delta Attention. A short convolution of `conv_kernel` runs over Q, K and V.
+// Qwen3.5), Kimi Delta Attention, lightning attention (MiniMax-Text-01). A short convolution of `conv_kernel` runs over
+// Q, K and V, except for lightning's (0). kShortConvolution (LFM2) is that alone, over value_head_dim channels.
 struct LinearAttention {
-  enum class Kind : uint8_t { kGatedDelta, kKimiDelta };
+  enum class Kind : uint8_t { kGatedDelta, kKimiDelta, kLightning, kShortConvolution };
   Kind kind = Kind::kGatedDelta;
   int64_t num_key_heads = 0;
   int64_t num_value_heads = 0;
