@@ -58,7 +58,7 @@ Result<sched::StepResult> ModelledExecutor::execute(const sched::StepPlan& plan)
   }
   last_cost_ = cost::step_cost(model_, items_);
   // Not below a nanosecond: time moves with every step.
-  result.duration = std::max<Nanos>(1, static_cast<Nanos>(last_cost_.seconds / options_.speed * 1e9));
+  result.duration = std::max<Nanos>(1, static_cast<Nanos>(last_cost_.latency_seconds / options_.speed * 1e9));
   clock_.sleep_until(start + result.duration);
   return result;
 }

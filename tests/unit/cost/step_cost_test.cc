@@ -95,14 +95,19 @@ TEST(StepCost, NothingCostsNothing) {
                    2.0 * 128256 * 4096);
 }
 
-TEST(StepCost, RefusesWhatItDoesNotKnow) {
-  model::ModelShape shape = llama8b();
-  std::get<model::Attention>(shape.layers[3].mixer).sliding_window = 1024;
-  const auto windowed = make_step_cost_model(shape, *hardware::find_device("h100"), StepCostOptions{});
-  ASSERT_FALSE(windowed);
-  EXPECT_EQ(windowed.error().code, ErrorCode::kUnsupported);
-  EXPECT_EQ(windowed.error().where, "layer 3");
-  EXPECT_FALSE(make_step_cost_model(llama8b(), hardware::Device{}, StepCostOptions{}));
+TEST(StepCost, RefusesDevicesWithoutFigures) {
+  const auto unknown = make_step_cost_model(llama8b(), hardware::Device{}, StepCostOptions{});
+  ASSERT_FALSE(unknown);
+  EXPECT_EQ(unknown.error().code, ErrorCode::kInvalidArgument);
+  hardware::Device alone = *hardware::find_device("h100");
+  alone.link_bandwidth = alone.host_bandwidth = 0;
+  EXPECT_TRUE(make_step_cost_model(llama8b(), alone, StepCostOptions{}));
+  StepCostOptions two;
+  two.parallelism.tensor = 2;
+  EXPECT_FALSE(make_step_cost_model(llama8b(), alone, two));
+  StepCostOptions fast;
+  fast.efficiency.bandwidth = 1.5;
+  EXPECT_FALSE(make_step_cost_model(llama8b(), alone, fast));
 }
 
 }  // namespace
