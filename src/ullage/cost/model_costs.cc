@@ -1,6 +1,7 @@
 #include "ullage/cost/model_costs.h"
 
 #include <algorithm>
+#include <string>
 #include <utility>
 #include <variant>
 
@@ -141,7 +142,8 @@ Result<ModelCosts> make_model_costs(const model::ModelShape& shape) {
   }
   for (model::WeightMatrix& matrix : model::weight_matrices(shape)) {
     const int64_t layer = matrix.layer;
-    matrix.name.clear();
+    // rank_part asks an expert's matrix whether it is the one whose inputs are cut.
+    matrix.name = matrix.name.find("down_proj") != std::string::npos ? "down_proj" : "";
     matrix.layer = -1;
     if (matrix.role == WeightRole::kEmbedding) {
       costs.embedding = std::move(matrix);

@@ -39,7 +39,7 @@ struct MixerWork {
 
 struct LayerKind {
   int64_t num_layers = 0;
-  std::vector<model::WeightMatrix> matrices;  // without names and layer
+  std::vector<model::WeightMatrix> matrices;  // without layer; a name only where ranks cut it by its name
   std::vector<MixerWork> mixers;
   int64_t num_reduces = 0;  // sums over ranks under tensor parallelism
   int64_t num_experts = 0;  // of a layer; 0 = no experts

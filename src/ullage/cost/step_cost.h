@@ -44,6 +44,9 @@ struct Efficiency {
   friend bool operator==(const Efficiency&, const Efficiency&) = default;
 };
 
+// With every 0 that stands for another field's value replaced by it.
+Efficiency resolved(Efficiency efficiency);
+
 struct StepCostOptions {
   model::KvDType kv_dtype = model::KvDType::kBF16;
   model::Parallelism parallelism = {};
@@ -90,12 +93,13 @@ struct ExpertTraffic {
 // The numbers of one rank of a model on a device that a step's cost is made of; made once, a step is then priced in
 // well under a microsecond. Plain data.
 struct StepCostModel {
-  double layer_weight_bytes = 0;     // read in every step: everything but experts, output head, embedding
-  double head_weight_bytes = 0;      // read in a step that samples: output head (the embedding, when tied)
-  double embedding_row_bytes = 0;    // read per token
-  double layer_flops_per_token = 0;  // all of `linear`
-  double head_flops_per_sample = 0;  // 2 * vocab_size * hidden_size, one rank's part
-  double head_flops_per_second = 0;  // peak of the head's format
+  double layer_weight_bytes = 0;       // read in every step: everything but experts, output head, embedding
+  double head_weight_bytes = 0;        // read in a step that samples: output head (the embedding, when tied)
+  double embedding_row_bytes = 0;      // read per token
+  double layer_flops_per_token = 0;    // all of `linear`
+  double layer_seconds_per_token = 0;  // of those at the formats' peaks
+  double head_flops_per_sample = 0;    // 2 * vocab_size * hidden_size, one rank's part
+  double head_flops_per_second = 0;    // peak of the head's format
   double attention_flops_per_second = 0;
   double bytes_per_second = 0;        // the memory's peak
   double num_layers = 0;              // of the stage
@@ -103,10 +107,10 @@ struct StepCostModel {
   double num_reduces = 0;             // in a step
   double hop_bytes_per_token = 0;     // to the next pipeline stage
   double num_stages = 1;
-  double num_replicas = 1;  // whose tokens meet in the experts (data parallelism with expert parallelism)
+  double num_replicas = 1;  // of data parallelism, whose tokens meet in the experts
   double link_bytes_per_second = 0;
   bool is_causal_prefill_masked = true;
-  Efficiency efficiency = {};  // 0 already replaced by what it stands for
+  Efficiency efficiency = {};  // resolved()
   std::vector<LinearTraffic> linear = {};
   std::vector<KvTraffic> kv = {};
   std::vector<ExpertTraffic> experts = {};

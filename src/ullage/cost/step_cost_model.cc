@@ -178,7 +178,7 @@ struct Builder {
     const auto hidden = static_cast<double>(costs.hidden_size);
     const auto tensor = static_cast<double>(ranks.tensor);
     double reduces = static_cast<double>(kind.num_reduces);
-    if (ranks.has_expert_parallel && ranks.data > 1 && kind.num_experts > 0) {
+    if (ranks.data > 1 && kind.num_experts > 0) {
       const double all = tensor * static_cast<double>(ranks.data);
       const double copies = std::min(static_cast<double>(kind.num_experts_per_token), all);
       out.reduce_bytes_per_token += times * 2 * copies * hidden * kActivationBytes * (all - 1) / all / tensor;
@@ -256,13 +256,6 @@ struct Builder {
   }
 };
 
-void name_defaults(Efficiency& efficiency) {
-  if (efficiency.attention <= 0) efficiency.attention = efficiency.matmul;
-  if (efficiency.kv_bandwidth <= 0) efficiency.kv_bandwidth = efficiency.bandwidth;
-  if (efficiency.expert_bandwidth <= 0) efficiency.expert_bandwidth = efficiency.bandwidth;
-  if (efficiency.expert_matmul <= 0) efficiency.expert_matmul = efficiency.matmul;
-}
-
 Result<void> check_efficiency(const Efficiency& efficiency) {
   const auto is_share = [](double value) { return std::isfinite(value) && value > 0 && value <= 1; };
   const auto is_share_or_none = [&](double value) { return value == 0 || is_share(value); };
@@ -288,6 +281,14 @@ Result<void> check_efficiency(const Efficiency& efficiency) {
 
 }  // namespace
 
+Efficiency resolved(Efficiency efficiency) {
+  if (efficiency.attention <= 0) efficiency.attention = efficiency.matmul;
+  if (efficiency.kv_bandwidth <= 0) efficiency.kv_bandwidth = efficiency.bandwidth;
+  if (efficiency.expert_bandwidth <= 0) efficiency.expert_bandwidth = efficiency.bandwidth;
+  if (efficiency.expert_matmul <= 0) efficiency.expert_matmul = efficiency.matmul;
+  return efficiency;
+}
+
 Result<StepCostModel> make_step_cost_model(const ModelCosts& costs, const hardware::Device& device,
                                            const StepCostOptions& options) {
   ULLAGE_TRY_VOID(check_efficiency(options.efficiency));
@@ -302,11 +303,10 @@ Result<StepCostModel> make_step_cost_model(const ModelCosts& costs, const hardwa
   out.attention_flops_per_second = builder.attention_peak();
   out.bytes_per_second = device.bandwidth;
   out.is_causal_prefill_masked = options.is_causal_prefill_masked;
-  out.efficiency = options.efficiency;
-  name_defaults(out.efficiency);
+  out.efficiency = resolved(options.efficiency);
   const model::Parallelism& ranks = options.parallelism;
   out.num_stages = static_cast<double>(ranks.pipeline);
-  out.num_replicas = ranks.has_expert_parallel ? static_cast<double>(ranks.data) : 1;
+  out.num_replicas = static_cast<double>(ranks.data);
   builder.add_head();
   builder.add_layers();
   if (ranks.pipeline > 1) {
@@ -321,6 +321,7 @@ Result<StepCostModel> make_step_cost_model(const ModelCosts& costs, const hardwa
   for (LinearTraffic& linear : out.linear) {
     out.layer_weight_bytes += linear.weight_bytes;
     out.layer_flops_per_token += linear.flops_per_token;
+    out.layer_seconds_per_token += linear.flops_per_token / linear.flops_per_second;
   }
   out.link_bytes_per_second = device.link_bandwidth > 0 ? device.link_bandwidth : device.host_bandwidth;
   const bool is_alone = out.reduce_bytes_per_token == 0 && out.hop_bytes_per_token == 0;

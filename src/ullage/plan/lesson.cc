@@ -91,7 +91,8 @@ cost::StepCostModel lesson_cost_model(const model::ModelShape& shape, const Scen
   out.layer_seconds_per_token = out.layer_flops_per_token / device.flops.bf16;
   out.attention_flops_per_second = device.flops.bf16;
   out.bytes_per_second = device.bandwidth;
-  out.efficiency = efficiency;
+  out.linear.push_back(cost::LinearTraffic{out.layer_weight_bytes, out.layer_flops_per_token, device.flops.bf16});
+  out.efficiency = cost::resolved(efficiency);
   const auto num_layers = static_cast<double>(shape.layers.size());
   if (tensor > 1) {
     // Two all-reduces a layer of hidden_size 16-bit numbers a token; a ring sends 2 (n - 1) / n of them.
@@ -104,18 +105,22 @@ cost::StepCostModel lesson_cost_model(const model::ModelShape& shape, const Scen
   out.kv.reserve(1 + kept.windows.size());
   cost::KvTraffic full;
   full.bytes_per_token = static_cast<double>(kept.bytes_per_token) / stages;
-  full.fixed_bytes = static_cast<double>(kept.fixed_bytes) / stages;
+  full.fixed_read_bytes = static_cast<double>(kept.fixed_bytes) / stages;
+  full.flops_per_second = device.flops.bf16;
   for (const model::LayerShape& layer : shape.layers) {
     if (reach_of(layer) == 0) full.flops_per_pair += flops_per_pair(layer) / (tensor * stages);
   }
+  full.prefill_flops_per_pair = full.flops_per_pair;
   out.kv.push_back(full);
   for (const WindowedBytes& window : kept.windows) {
     cost::KvTraffic traffic;
     traffic.bytes_per_token = static_cast<double>(window.bytes_per_token) / stages;
     traffic.reach = window.reach;
+    traffic.flops_per_second = device.flops.bf16;
     for (const model::LayerShape& layer : shape.layers) {
       if (reach_of(layer) == window.reach) traffic.flops_per_pair += flops_per_pair(layer) / (tensor * stages);
     }
+    traffic.prefill_flops_per_pair = traffic.flops_per_pair;
     out.kv.push_back(traffic);
   }
   return out;
