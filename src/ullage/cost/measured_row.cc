@@ -17,6 +17,17 @@ bool has_experts(const model::ModelShape& shape) {
                      [](const model::LayerShape& layer) { return std::holds_alternative<model::MoeFfn>(layer.ffn); });
 }
 
+// Of what the checkpoint quantises; 16 when nothing.
+int32_t narrowest_bits(const model::Quantization& quantization) {
+  if (quantization.method.empty()) return 16;
+  int32_t bits = quantization.is_listed_only ? 16 : quantization.format.element_bits;
+  if (quantization.has_expert_format) bits = std::min(bits, quantization.expert_format.element_bits);
+  for (const model::QuantizedModules& group : quantization.groups) {
+    if (!group.is_plain) bits = std::min(bits, group.format.element_bits);
+  }
+  return bits;
+}
+
 Result<RowPrediction> predict(const ModelCosts& costs, const hardware::Device& device, const RowSetting& setting,
                               const MeasuredRow& row, const Efficiency& efficiency, double max_running,
                               double ttft_overhead, double ttft_wave) {
@@ -81,9 +92,8 @@ Result<model::ModelShape> shape_in_precision(const model::ModelShape& shape, std
                  fmt::format("found precision \"{}\"; expected bf16, fp16, fp8 or fp4", std::string(precision)),
                  "precision"};
   }
-  const bool is_stored = !shape.quantization.method.empty();
-  const int32_t bits = shape.quantization.format.element_bits;
-  if (is_stored && ((precision == "fp8" && bits == 8) || bits == 4)) return out;
+  const int32_t bits = narrowest_bits(shape.quantization);
+  if (bits == 4 || (precision == "fp8" && bits == 8)) return out;
   ULLAGE_TRY(out.quantization, model::quantize_as(precision == "fp8" ? "fp8" : "nvfp4", "precision"));
   if (precision == "fp4" && has_experts(shape)) {
     for (const char* pattern : {"*self_attn*", "*linear_attn*", "*shared_expert.*"}) {
