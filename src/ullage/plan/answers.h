@@ -13,6 +13,8 @@ namespace ullage::plan {
 BudgetNumbers budget_numbers(const Scenario& scenario, const Stages::Found& parts);
 // The layout's answers for a pool. REQUIRES: budget_numbers' kv_pool.
 Capacity capacity_of(const Scenario& scenario, const Settings& settings, const Stages::Found& parts, Bytes kv_pool);
+// `ullage serve` without --max-model-len takes what its pool holds: the same rule (memory/pool_size.h).
+void shorten_to_pool(const Scenario& scenario, const Stages::Found& parts, Bytes kv_pool, Settings& settings);
 // Whole requests of `num_tokens` that `num_blocks` hold, a shared prefix of `shared_tokens` kept once.
 int64_t requests_in(const Scenario& scenario, const ModelPart& model, int64_t num_blocks, int64_t num_tokens,
                     int64_t shared_tokens);

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <variant>
 
+#include "ullage/memory/pool_size.h"
 #include "ullage/plan/answers.h"
 
 namespace ullage::plan {
@@ -19,55 +20,37 @@ bool keeps_every_token(const model::KvSpec& spec) {
 
 Term term(const memory::BudgetTerm& from) { return {.bytes = from.bytes, .tier = from.tier, .error = from.error}; }
 
-// Under decode context parallelism each rank keeps its part of a request's tokens.
-int64_t tokens_a_rank(const ModelPart& model, int64_t num_tokens) {
-  return ceil_div(num_tokens, model.key.parallelism.decode_context);
+// Bytes of one rank of the fullest stage. Under decode context parallelism each rank keeps its part of the tokens.
+int64_t rank_bytes(const ModelPart& model, int64_t num_tokens) {
+  const int64_t bytes = bytes_of(model.request, ceil_div(num_tokens, model.key.parallelism.decode_context));
+  return model.stage_share == 1 ? bytes : static_cast<int64_t>(static_cast<double>(bytes) * model.stage_share);
+}
+
+memory::InFlight in_flight_of(const Scenario& scenario, int64_t num_tokens) {
+  return {.max_num_batched_tokens = num_tokens, .max_concurrent_batches = scenario.profile->max_concurrent_batches};
 }
 
 int64_t blocks_at_most(const Scenario& scenario, const Settings& settings, const ModelPart& model, int64_t num_tokens) {
-  const memory::InFlight in_flight{.max_num_batched_tokens = settings.max_num_batched_tokens,
-                                   .max_concurrent_batches = scenario.profile->max_concurrent_batches};
-  return memory::blocks_per_request(model.layout, tokens_a_rank(model, num_tokens), in_flight);
+  return memory::blocks_per_request(model.layout, num_tokens, in_flight_of(scenario, settings.max_num_batched_tokens));
 }
 
-// As the engine's version prints it.
+// As the engine's version prints it, and what can be had.
 void fill_printed(const Scenario& scenario, const Settings& settings, const ModelPart& model, Capacity& capacity) {
-  const int64_t per_request = blocks_at_most(scenario, settings, model, settings.max_model_len);
+  const memory::InFlight in_flight = in_flight_of(scenario, settings.max_num_batched_tokens);
+  const int64_t per_request = memory::blocks_per_request(model.layout, settings.max_model_len, in_flight);
   if (per_request < 1) return;
-  // In double and in this order, as vLLM computes it.
-  capacity.printed_concurrency = static_cast<double>(capacity.num_blocks) / static_cast<double>(per_request);
-  capacity.usable_requests = std::max<int64_t>(0, capacity.num_blocks - reserved_blocks(scenario)) / per_request;
-  if (scenario.profile->prints_derived_tokens) {
-    capacity.printed_tokens =
-        static_cast<int64_t>(capacity.printed_concurrency * static_cast<double>(settings.max_model_len));
-    return;
-  }
-  int64_t smallest_block = model.layout.block_size;
-  for (const memory::BlockGroup& group : model.layout.groups) {
-    smallest_block = std::min(smallest_block, group.block_size);
-  }
+  const memory::KvCapacity printed =
+      memory::kv_capacity(model.layout, capacity.num_blocks, settings.max_model_len, in_flight);
+  capacity.printed_concurrency = printed.max_concurrency;
   capacity.printed_tokens =
-      capacity.num_blocks / capacity.num_groups * smallest_block * model.key.parallelism.decode_context;
+      scenario.profile->prints_derived_tokens ? printed.size_tokens : printed.size_tokens_by_groups;
+  capacity.usable_requests = std::max<int64_t>(0, capacity.num_blocks - reserved_blocks(scenario)) / per_request;
+  capacity.usable_tokens = reserved_blocks(scenario) > 0 ? printed.usable_tokens : printed.size_tokens;
 }
 
-// The longest request that the pool holds alone: blocks grow with tokens, so halving finds it.
-int64_t largest_context(const Scenario& scenario, const Settings& settings, const ModelPart& model,
-                        int64_t free_blocks) {
-  const int64_t most = model.shape.max_position_embeddings > 0
-                           ? std::max(model.shape.max_position_embeddings, scenario.max_model_len)
-                           : settings.max_model_len;
-  if (blocks_at_most(scenario, settings, model, most) <= free_blocks) return most;
-  int64_t fits = 0;
-  int64_t too_long = most;
-  while (too_long - fits > 1) {
-    const int64_t middle = fits + (too_long - fits) / 2;
-    if (blocks_at_most(scenario, settings, model, middle) <= free_blocks) {
-      fits = middle;
-    } else {
-      too_long = middle;
-    }
-  }
-  return fits;
+int64_t longest_asked(const Scenario& scenario, const Settings& settings, const ModelPart& model) {
+  return model.shape.max_position_embeddings > 0 ? std::max(model.shape.max_position_embeddings, scenario.max_model_len)
+                                                 : std::max(settings.max_model_len, int64_t{1} << 20);
 }
 
 int64_t whole(double tokens) {
@@ -112,10 +95,8 @@ int64_t cached_prefix_tokens(const Scenario& scenario, const ModelPart& model) {
 }
 
 int64_t decoding_blocks(const Scenario& scenario, const ModelPart& model, int64_t num_tokens) {
-  const memory::InFlight in_flight{.max_num_batched_tokens = 1 + model.key.num_speculative_tokens,
-                                   .max_concurrent_batches = scenario.profile->max_concurrent_batches};
-  return memory::blocks_per_request(model.layout, tokens_a_rank(model, num_tokens + model.key.num_speculative_tokens),
-                                    in_flight);
+  const int64_t drafted = model.key.num_speculative_tokens;
+  return memory::blocks_per_request(model.layout, num_tokens + drafted, in_flight_of(scenario, 1 + drafted));
 }
 
 int64_t requests_in(const Scenario& scenario, const ModelPart& model, int64_t num_blocks, int64_t num_tokens,
@@ -123,7 +104,8 @@ int64_t requests_in(const Scenario& scenario, const ModelPart& model, int64_t nu
   int64_t shared_blocks = 0;
   if (shared_tokens > 0) {
     for (const memory::BlockGroup& group : model.layout.groups) {
-      if (keeps_every_token(group.spec)) shared_blocks += tokens_a_rank(model, shared_tokens) / group.block_size;
+      if (!keeps_every_token(group.spec) || group.block_size < 1) continue;
+      shared_blocks += shared_tokens / model.key.parallelism.decode_context / group.block_size;
     }
   }
   const int64_t each = decoding_blocks(scenario, model, num_tokens) - shared_blocks;
@@ -132,32 +114,40 @@ int64_t requests_in(const Scenario& scenario, const ModelPart& model, int64_t nu
   return free_blocks / each;
 }
 
+void shorten_to_pool(const Scenario& scenario, const Stages::Found& parts, Bytes kv_pool, Settings& settings) {
+  if (scenario.profile->engine != memory::Engine::kUllage || scenario.max_model_len > 0 || kv_pool.value <= 0) return;
+  memory::PoolRequest request;
+  request.share = kv_pool;
+  request.limit = kv_pool;
+  request.num_blocks = scenario.num_blocks.value_or(0);
+  request.max_num_seqs = settings.max_num_seqs;
+  request.max_model_len = settings.max_model_len;
+  request.may_shorten = true;
+  if (const auto size = memory::size_pool(parts.model->layout, request)) settings.max_model_len = size->max_model_len;
+}
+
 Capacity capacity_of(const Scenario& scenario, const Settings& settings, const Stages::Found& parts, Bytes kv_pool) {
   const ModelPart& model = *parts.model;
   Capacity out;
   out.block_size = model.layout.block_size;
   out.bytes_per_block = model.bytes_per_block;
   out.num_groups = static_cast<int64_t>(model.layout.groups.size());
-  out.fixed_bytes = model.fullest_stage.fixed_bytes;
-  out.bytes_per_token = model.fullest_stage.bytes_per_token;
-  out.request_bytes = bytes_of(model.fullest_stage, tokens_a_rank(model, settings.mean_tokens));
+  out.fixed_bytes = static_cast<int64_t>(static_cast<double>(model.request.fixed_bytes) * model.stage_share);
+  out.bytes_per_token = static_cast<int64_t>(static_cast<double>(model.request.bytes_per_token) * model.stage_share);
+  out.request_bytes = rank_bytes(model, settings.mean_tokens);
   out.request_block_bytes = decoding_blocks(scenario, model, settings.mean_tokens) * out.bytes_per_block;
   if (kv_pool.value <= 0 || out.bytes_per_block <= 0) return out;
 
   out.num_blocks = scenario.num_blocks ? *scenario.num_blocks : kv_pool.value / out.bytes_per_block;
   if (scenario.profile->engine == memory::Engine::kUllage && !scenario.num_blocks) {
-    // This engine takes no more than its requests can use (cli/engine_setup.cc), one block for the null block beside.
+    // Too small a pool for one request of max_model_len is an answer here, where the engine refuses to start.
     const int64_t useful =
-        settings.max_num_seqs * blocks_at_most(scenario, settings, model, settings.max_model_len) + 1;
+        settings.max_num_seqs * memory::blocks_per_request(model.layout, settings.max_model_len) + 1;
     out.num_blocks = std::min(out.num_blocks, useful);
   }
   if (out.num_blocks < 1) return out;
   fill_printed(scenario, settings, model, out);
   const int64_t free_blocks = std::max<int64_t>(0, out.num_blocks - reserved_blocks(scenario));
-  const memory::KvCapacity printed = memory::kv_capacity(model.layout, out.num_blocks, settings.max_model_len);
-  out.usable_tokens =
-      reserved_blocks(scenario) == 0 ? out.num_blocks / out.num_groups * out.block_size : printed.usable_tokens;
-  out.usable_tokens *= scenario.parallelism.decode_context;
   const int64_t shared = cached_prefix_tokens(scenario, model);
   out.shared_prefix_blocks = shared / out.block_size;
   out.expected_requests = requests_in(scenario, model, out.num_blocks, settings.mean_tokens, shared);
@@ -167,12 +157,14 @@ Capacity capacity_of(const Scenario& scenario, const Settings& settings, const S
   out.total_expected_requests = out.expected_requests * scenario.parallelism.data;
 
   const auto contiguous = [&](int64_t num_tokens) {
-    const int64_t bytes = bytes_of(model.fullest_stage, tokens_a_rank(model, num_tokens));
+    const int64_t bytes = rank_bytes(model, num_tokens);
     return bytes > 0 ? out.num_blocks * out.bytes_per_block / bytes : 0;
   };
   out.contiguous_max_len_requests = contiguous(settings.max_model_len);
   out.contiguous_requests = contiguous(settings.mean_tokens);
-  out.largest_context = largest_context(scenario, settings, model, free_blocks);
+  out.largest_context =
+      memory::max_model_len_that_fits(model.layout, free_blocks, longest_asked(scenario, settings, model),
+                                      in_flight_of(scenario, settings.max_num_batched_tokens));
   out.largest_batch = std::min(out.expected_requests, settings.max_num_seqs);
   return out;
 }

@@ -96,6 +96,7 @@ Result<Evaluation> Planner::evaluate(const Scenario& scenario) {
   ULLAGE_TRY(const Stages::Found parts, stages_->find(scenario, out.settings));
   out.budget = budget_numbers(scenario, parts);
   const Bytes pool = out.budget.kv_pool.bytes;
+  shorten_to_pool(scenario, parts, pool, out.settings);
   out.capacity = capacity_of(scenario, out.settings, parts, pool);
   if (pool.value <= 0) {
     out.fit = Fit::kWeightsTooLarge;
@@ -117,9 +118,10 @@ Result<Evaluation> Planner::evaluate(const Scenario& scenario) {
 Result<Planner::Parts> Planner::parts(const Scenario& scenario) {
   ULLAGE_TRY(const Settings settings, check_scenario(scenario));
   ULLAGE_TRY(const Stages::Found found, stages_->find(scenario, settings));
+  memory::MemoryBudget& budget = stages_->explained(*found.budget);
   return Parts{.shape = &found.model->shape,
                .layout = &found.model->layout,
-               .budget = &found.budget->budget,
+               .budget = &budget,
                .cost_model = &found.cost->model};
 }
 

@@ -3,10 +3,6 @@
 #include <algorithm>
 #include <variant>
 
-#include <fmt/format.h>
-
-#include "ullage/model/dtype.h"
-#include "ullage/model/kv_dtype.h"
 #include "ullage/plan/overrides.h"
 
 namespace ullage::plan {
@@ -33,54 +29,14 @@ int64_t reach_of(const model::LayerShape& layer) {
 
 }  // namespace
 
-Bytes lesson_capacity(const hardware::Device& device) {
-  constexpr int64_t kGB = 1'000'000'000;
-  const int64_t nominal = device.nominal_memory.value;
-  if (nominal % kGiB != 0 && nominal % kGB == 0) return Bytes(nominal / kGB * kGiB);
-  return device.nominal_memory;
-}
-
-Bytes lesson_activations(const model::ModelShape& shape) {
-  constexpr double kFixed = 0.53 * static_cast<double>(kGiB);
-  return Bytes(static_cast<int64_t>(kFixed + 17.0 * 8192.0 * static_cast<double>(shape.hidden_size)));
-}
-
 double lesson_weight_bytes(const model::ModelShape& shape, const Scenario& scenario) {
   const auto parameters = static_cast<double>(model::count_parameters(shape).total());
   const auto ranks = static_cast<double>(scenario.parallelism.tensor * scenario.parallelism.pipeline);
   return parameters * ideal_bytes_per_parameter(*scenario.shape, scenario.weights) / ranks;
 }
 
-memory::MemoryBudget lesson_budget(const model::ModelShape& shape, const Scenario& scenario, const Settings& settings) {
-  memory::MemoryBudget out;
-  out.capacity = lesson_capacity(*scenario.device);
-  out.requested =
-      Bytes(static_cast<int64_t>(settings.gpu_memory_utilization * static_cast<double>(out.capacity.value)));
-  out.weights = {.bytes = Bytes(static_cast<int64_t>(lesson_weight_bytes(shape, scenario))),
-                 .tier = memory::Tier::kExact,
-                 .error = {},
-                 .rule = "parameters x bytes"};
-  const bool is_given = scenario.activation_reserve.has_value();
-  out.activations = {.bytes = is_given ? *scenario.activation_reserve : lesson_activations(shape),
-                     .tier = is_given ? memory::Tier::kGiven : memory::Tier::kModelled,
-                     .error = {},
-                     .rule = is_given ? "given"
-                                      : fmt::format("0.53 GiB + 17 B x 8,192 tokens x hidden {}",
-                                                    format_thousands(shape.hidden_size))};
-  out.graphs.rule = "none";
-  out.runtime.rule = "none";
-  out.kv_pool.bytes = out.requested - out.weights.bytes - out.activations.bytes;
-  out.kv_pool.tier = memory::Tier::kModelled;
-  out.kv_pool.rule = "utilisation x capacity - weights - activations";
-  if (scenario.kv_memory) {
-    out.kv_pool = {.bytes = *scenario.kv_memory, .tier = memory::Tier::kGiven, .error = {}, .rule = "given"};
-  }
-  return out;
-}
-
 cost::StepCostModel lesson_cost_model(const model::ModelShape& shape, const Scenario& scenario,
-                                      std::span<const memory::KvLayers> layers, const memory::KvLayoutOptions& options,
-                                      const cost::Efficiency& efficiency) {
+                                      const RequestShape& kept, const cost::Efficiency& efficiency) {
   const hardware::Device& device = *scenario.device;
   const auto tensor = static_cast<double>(scenario.parallelism.tensor);
   const auto stages = static_cast<double>(scenario.parallelism.pipeline);
@@ -101,7 +57,6 @@ cost::StepCostModel lesson_cost_model(const model::ModelShape& shape, const Scen
         out.num_reduces * 2 * static_cast<double>(shape.hidden_size) * 2 * (tensor - 1) / tensor;
     out.link_bytes_per_second = device.link_bandwidth > 0 ? device.link_bandwidth : device.host_bandwidth;
   }
-  const RequestShape kept = request_shape(layers, options);
   out.kv.reserve(1 + kept.windows.size());
   cost::KvTraffic full;
   full.bytes_per_token = static_cast<double>(kept.bytes_per_token) / stages;

@@ -1,34 +1,30 @@
 #include "ullage/plan/plan.h"
 
+#include <vector>
+
 #include "ullage/base/check.h"
 #include "ullage/memory/kv_layout.h"
-#include "ullage/plan/request_bytes.h"
 
 namespace ullage::plan {
 namespace {
 
-Result<RequestShape> shape_of_request(const model::ModelShape& shape, model::KvDType dtype) {
-  const std::vector<memory::KvLayers> layers = collapse_layers(shape.layers);
-  if (layers.empty()) {
-    return Error{ErrorCode::kUnsupported, "no layer of the model keeps anything; there is no cache to plan", "MODEL"};
-  }
-  memory::KvLayoutOptions options;
-  options.kv_dtype = dtype;
-  // A layout is made for its checks alone: of overflow, and of what is not modelled.
-  ULLAGE_TRY_VOID(memory::make_kv_layout(layers, options));
-  return request_shape(layers, options);
+Result<std::vector<memory::KvLayers>> layers_of(const model::ModelShape& shape) {
+  std::vector<memory::KvLayers> layers = memory::distinct_kv_layers(shape);
+  if (!layers.empty()) return layers;
+  return Error{ErrorCode::kUnsupported, "no layer of the model keeps anything; there is no cache to plan", "MODEL"};
 }
 
 }  // namespace
 
 Result<int64_t> kv_bytes_per_token(const model::ModelShape& shape, model::KvDType dtype) {
-  ULLAGE_TRY(const RequestShape request, shape_of_request(shape, dtype));
-  return request.bytes_per_token;
+  ULLAGE_TRY(const std::vector<memory::KvLayers> layers, layers_of(shape));
+  return memory::kv_bytes_per_token(layers, {.kv_dtype = dtype});
 }
 
 Result<int64_t> request_bytes(const model::ModelShape& shape, model::KvDType dtype, int64_t num_tokens) {
-  ULLAGE_TRY(const RequestShape request, shape_of_request(shape, dtype));
-  return bytes_of(request, num_tokens);
+  ULLAGE_TRY(const std::vector<memory::KvLayers> layers, layers_of(shape));
+  ULLAGE_TRY(const memory::RequestBytes bytes, memory::request_bytes(layers, {.kv_dtype = dtype}, num_tokens));
+  return bytes.total();
 }
 
 int64_t max_concurrent(Bytes pool, int64_t bytes_per_token, int64_t tokens_each) {
@@ -45,10 +41,10 @@ Result<int64_t> max_concurrent(const model::ModelShape& shape, model::KvDType dt
   memory::KvLayoutOptions options;
   options.kv_dtype = dtype;
   options.block_size = block_size;
-  ULLAGE_TRY(const memory::KvLayout layout, memory::make_kv_layout(collapse_layers(shape.layers), options));
-  const int64_t blocks = memory::num_blocks(layout, pool) - 1;  // the null block is nobody's
-  const int64_t each = memory::blocks_per_request(layout, tokens_each, {.max_num_batched_tokens = 1});
-  return blocks < 1 || each < 1 ? 0 : blocks / each;
+  ULLAGE_TRY(const std::vector<memory::KvLayers> layers, layers_of(shape));
+  ULLAGE_TRY(const memory::KvLayout layout, memory::make_kv_layout(layers, options));
+  const int64_t blocks = memory::num_blocks(layout, pool);
+  return blocks < 1 ? 0 : memory::requests_that_fit(layout, blocks, tokens_each, {.max_num_batched_tokens = 1});
 }
 
 }  // namespace ullage::plan

@@ -5,8 +5,8 @@
 #include <span>
 #include <vector>
 
+#include "ullage/base/result.h"
 #include "ullage/memory/kv_layout.h"
-#include "ullage/model/model_shape.h"
 
 namespace ullage::plan {
 
@@ -22,13 +22,9 @@ struct RequestShape {
   std::vector<WindowedBytes> windows;
 };
 
-// `options` gives dtype, tensor parallelism and speculative tokens.
-RequestShape request_shape(std::span<const memory::KvLayers> layers, const memory::KvLayoutOptions& options);
+// Of layers that make_kv_layout took with these options; errors as its.
+Result<RequestShape> request_shape(std::span<const memory::KvLayers> layers, const memory::KvLayoutOptions& options);
 // Of a request of `num_tokens`, in all.
 int64_t bytes_of(const RequestShape& shape, int64_t num_tokens);
-
-// Layers [begin, end) by what they keep, alike ones together, in the order in which each kind appears first.
-std::vector<memory::KvLayers> collapse_layers(std::span<const model::LayerShape> layers);
-void add_layers(std::vector<memory::KvLayers>& collapsed, std::span<const model::LayerShape> layers);
 
 }  // namespace ullage::plan

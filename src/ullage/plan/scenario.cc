@@ -210,8 +210,11 @@ Result<Settings> check_scenario(const Scenario& s) {
   ULLAGE_TRY_VOID(check_engine(s));
   Settings out;
   ULLAGE_TRY(out.kv_dtype, resolve_kv_dtype(s));
-  out.gpu_memory_utilization =
-      s.gpu_memory_utilization > 0 ? s.gpu_memory_utilization : s.profile->gpu_memory_utilization;
+  out.gpu_memory_utilization = s.gpu_memory_utilization;
+  if (out.gpu_memory_utilization == 0) {
+    out.gpu_memory_utilization = memory::default_utilization(
+        *s.profile, *s.device, s.parallelism.tensor * s.parallelism.pipeline, s.max_num_batched_tokens);
+  }
   // The idealised engine knows no blocks, no chunks and no limit but the pool.
   const bool is_ideal = s.profile->engine == memory::Engine::kLesson;
   out.block_size = s.block_size > 0 ? s.block_size : is_ideal ? 1 : s.profile->block_size;

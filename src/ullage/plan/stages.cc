@@ -1,9 +1,11 @@
 #include "ullage/plan/stages.h"
 
 #include <algorithm>
+#include <string_view>
 #include <utility>
 #include <variant>
 
+#include "ullage/memory/vllm_rules.h"
 #include "ullage/plan/lesson.h"
 #include "ullage/plan/overrides.h"
 
@@ -38,52 +40,43 @@ ModelPart::Key model_key(const Scenario& scenario, const Settings& settings) {
   return key;
 }
 
-memory::KvLayoutOptions layout_options(const ModelPart::Key& key) {
+bool has_latent(const model::ModelShape& shape) {
+  for (const model::LayerShape& layer : shape.layers) {
+    if (std::holds_alternative<model::LatentAttention>(layer.mixer)) return true;
+  }
+  return false;
+}
+
+memory::KvLayoutOptions layout_options(const ModelPart::Key& key, const model::ModelShape& shape) {
   memory::KvLayoutOptions options;
   options.block_size = key.block_size;
   options.kv_dtype = key.kv_dtype;
   options.tensor_parallel = key.parallelism.tensor;
+  options.decode_context = key.parallelism.decode_context;
   options.num_speculative_tokens = key.num_speculative_tokens;
   options.has_prefix_caching = key.has_prefix_caching;
   options.has_group_size_exception = key.profile->has_group_size_exception;
-  options.is_hybrid_disabled = key.is_hybrid_disabled;
+  options.with_draft = key.num_speculative_tokens > 0;
+  if (key.profile->engine == memory::Engine::kVllm) {
+    constexpr std::string_view kPrefix = "vllm-";
+    std::string_view version = key.profile->name;
+    if (version.starts_with(kPrefix)) version.remove_prefix(kPrefix.size());
+    memory::apply(memory::vllm_layout_rules(version), has_latent(shape), options);
+  }
+  options.is_hybrid_disabled = options.is_hybrid_disabled || key.is_hybrid_disabled;
   return options;
 }
 
-// Bytes of a block, and of a request, in the pipeline stage that keeps the most. Draft layers are on the last stage.
-Result<void> measure_stages(ModelPart& part, const memory::KvLayoutOptions& options) {
+// Bytes of a block in the pipeline stage that keeps the most.
+void measure_stages(ModelPart& part) {
   part.bytes_per_block = part.layout.bytes_per_block;
-  part.fullest_stage = part.request;
   const int64_t num_stages = part.key.parallelism.pipeline;
-  if (num_stages <= 1) return {};
-  part.bytes_per_block = 0;
-  const std::span<const model::LayerShape> all(part.shape.layers);
-  for (int64_t stage = 0; stage < num_stages; ++stage) {
-    const model::LayerRange range = model::stage_layers(static_cast<int64_t>(all.size()), num_stages, stage);
-    std::vector<memory::KvLayers> layers =
-        collapse_layers(all.subspan(static_cast<size_t>(range.begin), static_cast<size_t>(range.end - range.begin)));
-    if (stage == num_stages - 1 && options.num_speculative_tokens > 0) add_layers(layers, part.shape.draft_layers);
-    if (layers.empty()) continue;
-    ULLAGE_TRY(const memory::KvLayout layout, memory::make_kv_layout(layers, options));
-    if (layout.bytes_per_block <= part.bytes_per_block) continue;
-    part.bytes_per_block = layout.bytes_per_block;
-    part.fullest_stage = request_shape(layers, options);
+  if (num_stages <= 1) return;
+  const std::vector<int64_t> stages = memory::stage_bytes_per_block(part.layout, part.shape, num_stages);
+  part.bytes_per_block = *std::max_element(stages.begin(), stages.end());
+  if (part.layout.bytes_per_block > 0) {
+    part.stage_share = static_cast<double>(part.bytes_per_block) / static_cast<double>(part.layout.bytes_per_block);
   }
-  return {};
-}
-
-// Ranks of tensor parallelism that keep different parts of a token: latents and heads beyond the model's are copies.
-int64_t distinct_ranks(std::span<const memory::KvLayers> layers, int64_t tensor) {
-  int64_t most = 1;
-  for (const memory::KvLayers& kind : layers) {
-    int64_t heads = 1;
-    if (const auto* full = std::get_if<model::FullAttentionKv>(&kind.spec)) heads = full->num_kv_heads;
-    if (const auto* window = std::get_if<model::SlidingWindowKv>(&kind.spec)) heads = window->kv.num_kv_heads;
-    if (const auto* local = std::get_if<model::ChunkedLocalKv>(&kind.spec)) heads = local->kv.num_kv_heads;
-    if (const auto* state = std::get_if<model::RecurrentState>(&kind.spec)) heads = state->num_heads;
-    most = std::max(most, std::min(heads, tensor));
-  }
-  return most;
 }
 
 double expert_pick_share(const model::ModelShape& shape) {
@@ -104,21 +97,20 @@ Result<const ModelPart*> Stages::model_part(const Scenario& scenario, const Sett
   part.key = key;
   ULLAGE_TRY(part.shape, with_overrides(scenario));
   ULLAGE_TRY_VOID(model::check_parallelism(part.shape, key.parallelism));
-  const memory::KvLayoutOptions options = layout_options(key);
-  part.kv_layers = collapse_layers(part.shape.layers);
+  const memory::KvLayoutOptions options = layout_options(key, part.shape);
   const bool has_draft = key.num_speculative_tokens > 0;
-  if (has_draft) add_layers(part.kv_layers, part.shape.draft_layers);
+  part.kv_layers = memory::distinct_kv_layers(part.shape, has_draft);
   if (part.kv_layers.empty()) {
     return Error{ErrorCode::kUnsupported, "no layer of the model keeps anything; there is no cache to plan", "MODEL"};
   }
-  ULLAGE_TRY(part.layout, memory::make_kv_layout(part.kv_layers, options));
-  part.request = request_shape(part.kv_layers, options);
-  ULLAGE_TRY_VOID(measure_stages(part, options));
-  part.max_ranks_per_token = distinct_ranks(part.kv_layers, key.parallelism.tensor);
+  ULLAGE_TRY(part.layout, memory::make_kv_layout(part.shape, options));
+  ULLAGE_TRY(part.request, request_shape(part.kv_layers, options));
+  measure_stages(part);
+  part.memory = memory::make_model_memory(part.shape);
   part.adapters = adapter_bytes(part.shape, key.parallelism, key.adapters);
   if (has_draft && !part.shape.draft_layers.empty()) {
-    const memory::RankWeights with = memory::rank_weights(part.shape, key.parallelism, true);
-    const memory::RankWeights without = memory::rank_weights(part.shape, key.parallelism, false);
+    const memory::RankWeights with = memory::rank_weights(part.memory, key.parallelism, true);
+    const memory::RankWeights without = memory::rank_weights(part.memory, key.parallelism, false);
     part.draft_weight_bytes = static_cast<double>((with.total - without.total).value);
   }
   part.expert_pick_share = expert_pick_share(part.shape);
@@ -139,7 +131,7 @@ Result<const CostPart*> Stages::cost_part(const Scenario& scenario, const ModelP
   part.tier = choice.tier;
   part.error = choice.error;
   if (is_ideal(scenario)) {
-    part.model = lesson_cost_model(model.shape, scenario, model.kv_layers, model.layout.options, choice.efficiency);
+    part.model = lesson_cost_model(model.shape, scenario, model.request, choice.efficiency);
   } else {
     cost::StepCostOptions options;
     options.kv_dtype = model.key.kv_dtype;
@@ -164,24 +156,30 @@ Result<const BudgetPart*> Stages::budget_part(const Scenario& scenario, const Se
               .activation_reserve = scenario.activation_reserve};
   const BudgetPart* known = budgets_.find([&](const BudgetPart::Key& key) { return key == part.key; });
   if (known != nullptr) return known;
-  if (is_ideal(scenario)) {
-    part.budget = lesson_budget(model.shape, scenario, settings);
-    return budgets_.add(std::move(part));
-  }
   memory::BudgetInput input;
   input.shape = &model.shape;
+  input.model = &model.memory;
   input.device = scenario.device;
   input.profile = scenario.profile;
   input.parallelism = scenario.parallelism;
   input.gpu_memory_utilization = settings.gpu_memory_utilization;
   input.max_model_len = settings.max_model_len;
   input.max_num_seqs = settings.max_num_seqs;
-  input.max_num_batched_tokens = settings.max_num_batched_tokens;
+  // The idealised engine's steps have no bound; its reserve is that of a usual one.
+  input.max_num_batched_tokens = is_ideal(scenario) ? 0 : settings.max_num_batched_tokens;
   input.has_graphs = scenario.has_graphs;
   input.with_draft = scenario.num_speculative_tokens > 0;
   input.kv_memory = scenario.kv_memory;
   input.activation_reserve = scenario.activation_reserve;
   ULLAGE_TRY(part.budget, memory::make_budget(input));
+  if (is_ideal(scenario)) {
+    // Every parameter has the same number of bytes, embeddings too.
+    const Bytes weights(static_cast<int64_t>(lesson_weight_bytes(model.shape, scenario)));
+    if (!scenario.kv_memory)
+      part.budget.kv_pool.bytes = part.budget.kv_pool.bytes + part.budget.weights.bytes - weights;
+    part.budget.weights.bytes = weights;
+  }
+  part.input = input;
   return budgets_.add(std::move(part));
 }
 
@@ -191,6 +189,12 @@ Result<Stages::Found> Stages::find(const Scenario& scenario, const Settings& set
   ULLAGE_TRY(found.cost, cost_part(scenario, *found.model));
   ULLAGE_TRY(found.budget, budget_part(scenario, settings, *found.model));
   return found;
+}
+
+memory::MemoryBudget& Stages::explained(const BudgetPart& part) {
+  explained_ = part.budget;
+  memory::explain_budget(part.input, explained_);
+  return explained_;
 }
 
 EfficiencyChoice choose_efficiency(const Scenario& scenario) {

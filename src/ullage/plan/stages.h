@@ -42,10 +42,10 @@ struct ModelPart {
   model::ModelShape shape;  // with overrides
   std::vector<memory::KvLayers> kv_layers;
   memory::KvLayout layout;
-  int64_t bytes_per_block = 0;      // of the pipeline stage with the most
-  RequestShape request;             // of all stages, one rank of each
-  RequestShape fullest_stage;       // of the stage with the most
-  int64_t max_ranks_per_token = 1;  // ranks of a stage that keep parts of one token: not its copies
+  int64_t bytes_per_block = 0;  // of the pipeline stage with the most
+  memory::ModelMemory memory;
+  RequestShape request;    // of all stages, one rank of each
+  double stage_share = 1;  // of a request's bytes, in the stage that keeps the most
   Bytes adapters;
   double draft_weight_bytes = 0;  // of one rank, read for every drafted token
   double expert_pick_share = 0;   // experts picked a token / experts, of the first layer that has any
@@ -78,6 +78,7 @@ struct BudgetPart {
     friend bool operator==(const Key&, const Key&) = default;
   };
   Key key;
+  memory::BudgetInput input;  // its views are the scenario's and the model part's
   memory::MemoryBudget budget;
 };
 
@@ -124,6 +125,8 @@ class Stages {
     const CostPart* cost = nullptr;
     const BudgetPart* budget = nullptr;
   };
+  // The budget with its rules in words; holds until the next call.
+  memory::MemoryBudget& explained(const BudgetPart& part);
   // Pointers hold until the next call.
   Result<Found> find(const Scenario& scenario, const Settings& settings);
 
@@ -136,6 +139,7 @@ class Stages {
   PartList<CostPart> costs_;
   PartList<BudgetPart> budgets_;
   int64_t next_id_ = 0;
+  memory::MemoryBudget explained_;
 };
 
 // What is reached of a device's peaks when the scenario does not say.
