@@ -30,10 +30,6 @@ memory::InFlight in_flight_of(const Scenario& scenario, int64_t num_tokens) {
   return {.max_num_batched_tokens = num_tokens, .max_concurrent_batches = scenario.profile->max_concurrent_batches};
 }
 
-int64_t blocks_at_most(const Scenario& scenario, const Settings& settings, const ModelPart& model, int64_t num_tokens) {
-  return memory::blocks_per_request(model.layout, num_tokens, in_flight_of(scenario, settings.max_num_batched_tokens));
-}
-
 // As the engine's version prints it, and what can be had.
 void fill_printed(const Scenario& scenario, const Settings& settings, const ModelPart& model, Capacity& capacity) {
   const memory::InFlight in_flight = in_flight_of(scenario, settings.max_num_batched_tokens);
@@ -141,8 +137,7 @@ Capacity capacity_of(const Scenario& scenario, const Settings& settings, const S
   out.num_blocks = scenario.num_blocks ? *scenario.num_blocks : kv_pool.value / out.bytes_per_block;
   if (scenario.profile->engine == memory::Engine::kUllage && !scenario.num_blocks) {
     // Too small a pool for one request of max_model_len is an answer here, where the engine refuses to start.
-    const int64_t useful =
-        settings.max_num_seqs * memory::blocks_per_request(model.layout, settings.max_model_len) + 1;
+    const int64_t useful = settings.max_num_seqs * memory::blocks_per_request(model.layout, settings.max_model_len) + 1;
     out.num_blocks = std::min(out.num_blocks, useful);
   }
   if (out.num_blocks < 1) return out;
