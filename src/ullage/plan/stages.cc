@@ -5,6 +5,7 @@
 #include <utility>
 #include <variant>
 
+#include "ullage/cost/efficiency.h"
 #include "ullage/memory/vllm_rules.h"
 #include "ullage/plan/lesson.h"
 #include "ullage/plan/overrides.h"
@@ -204,6 +205,12 @@ EfficiencyChoice choose_efficiency(const Scenario& scenario) {
     out.efficiency.bandwidth = kLessonBandwidthEfficiency;
     out.efficiency.matmul = kLessonMatmulEfficiency;
     return out;
+  }
+  const memory::Engine engine = scenario.profile->engine;
+  if (engine == memory::Engine::kVllm || engine == memory::Engine::kSglang) {
+    const cost::Calibration& known =
+        cost::find_calibration(engine == memory::Engine::kVllm ? "vllm" : "sglang", scenario.device->id);
+    return {.efficiency = known.efficiency, .tier = Tier::kCalibrated, .error = known.tpot_error};
   }
   out.efficiency.bandwidth = 0.75;
   out.efficiency.matmul = 0.55;

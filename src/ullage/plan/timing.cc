@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 
+#include "ullage/cost/crossovers.h"
 #include "ullage/plan/answers.h"
 
 namespace ullage::plan {
@@ -149,12 +150,7 @@ StepAnswer step_answer(const CostPart& part, std::span<const cost::WorkItem> ite
     out.kv_share = kv_bytes / bytes;
   }
   out.communication_share = c.communication_seconds / c.seconds;
-  // What the arithmetic would take at the device's peak, over what the step takes.
-  const cost::Efficiency& e = part.model.efficiency;
-  const double attention_efficiency = e.attention > 0 ? e.attention : e.matmul;
-  const double attention_peak = c.attention_flops / part.model.attention_flops_per_second;
-  const double linear_peak = std::max(0.0, c.compute_seconds - attention_peak / attention_efficiency) * e.matmul;
-  out.tensor_duty = (linear_peak + attention_peak) / c.seconds;
+  out.tensor_duty = cost::tensor_duty(c);
   out.dram_duty = bytes / part.model.bytes_per_second / c.seconds;
   out.bandwidth_use = (c.weight_bytes + c.kv_read_bytes) / part.model.bytes_per_second / c.seconds;
   return out;
