@@ -30,6 +30,11 @@ set_property(DIRECTORY "${CMAKE_SOURCE_DIR}" APPEND PROPERTY CMAKE_CONFIGURE_DEP
 file(READ "${CMAKE_SOURCE_DIR}/data/devices.json" ULLAGE_DEVICES_JSON)
 configure_file("${CMAKE_SOURCE_DIR}/cmake/devices_json.cc.in" "${CMAKE_BINARY_DIR}/generated/devices_json.cc" @ONLY)
 target_sources(ullage_hardware PRIVATE "${CMAKE_BINARY_DIR}/generated/devices_json.cc")
+# And so is the catalogue of models.
+set_property(DIRECTORY "${CMAKE_SOURCE_DIR}" APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/data/models.json")
+file(READ "${CMAKE_SOURCE_DIR}/data/models.json" ULLAGE_MODELS_JSON)
+configure_file("${CMAKE_SOURCE_DIR}/cmake/models_json.cc.in" "${CMAKE_BINARY_DIR}/generated/models_json.cc" @ONLY)
+target_sources(ullage_model PRIVATE "${CMAKE_BINARY_DIR}/generated/models_json.cc")
 ullage_layer(memory ullage::model ullage::hardware)
 ullage_layer(cost ullage::model ullage::hardware)
 ullage_layer(cache ullage::memory)

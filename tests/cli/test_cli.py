@@ -75,7 +75,7 @@ class Help(CliTest):
         text = self.succeeds("--help")
         for part in ("serve", "generate", "inspect", "stories260K", "Exit codes"):
             self.assertIn(part, text)
-        for command in ("serve", "generate", "inspect"):
+        for command in ("serve", "generate", "inspect", "devices", "models", "calibrate"):
             text = self.succeeds(command, "--help")
             self.assertIn("Examples:", text)
             self.assertIn(f"ullage {command} ", text)
@@ -387,6 +387,74 @@ class Signals(CliTest):
         with open(f"/proc/{pid}/status", encoding="ascii") as file:
             mask = int(re.search(r"(?m)^SigBlk:\s*(\w+)", file.read()).group(1), 16)
         return bool(mask >> (number - 1) & 1)
+
+
+class Catalogues(CliTest):
+    def test_devices_are_listed_found_and_shown(self):
+        text = self.succeeds("devices")
+        for name in ("h100", "rtx4090", "mi300x", "tpu-v5e", "m4-max-128gb", "gb10", "epyc-9654"):
+            self.assertRegex(text, rf"(?m)^{name} ")
+        text = self.succeeds("devices", "NVIDIA H100 80GB HBM3")
+        for part in ("NVIDIA H100 SXM5 80GB (h100)", "79.19 GiB", "3.35 TB/s", "295.3 bf16 FLOP per byte", "datasheet"):
+            self.assertIn(part, text)
+        text = self.succeeds("devices", "rtx50")  # several
+        self.assertRegex(text, r"(?m)^rtx5090 ")
+        self.assertNotRegex(text, r"(?m)^h100 ")
+        self.run_fails(["devices", "h10O"], "NAME", '"h10O"', "h100")
+
+    def test_devices_as_json_are_a_file_of_devices(self):
+        own = self.path("mine.json")
+        with open(own, "w", encoding="utf-8") as file:
+            json.dump({"devices": [{"id": "h100", "bandwidth_gb_s": 3000}]}, file)
+        first = self.succeeds("devices", "--json", "--devices", own)
+        h100 = next(device for device in json.loads(first)["devices"] if device["id"] == "h100")
+        self.assertEqual((h100["bandwidth_gb_s"], h100["tflops"]["bf16"]), (3000, 989.4))
+        again = self.path("again.json")
+        with open(again, "w", encoding="utf-8") as file:
+            file.write(first)
+        self.assertEqual(self.succeeds("devices", "--json", "--devices", again), first)
+        self.assertEqual(self.succeeds("devices", "--json", env={"ULLAGE_DEVICES": own}), first)
+
+    def test_bad_device_files_are_located(self):
+        self.run_fails(["devices", "--devices", self.path("none.json")], "none.json")
+        bad = self.path("bad.json")
+        for text, part in (("{", "bad.json"), ('{"devices":[{"id":"x"}]}', "bad.json#/devices/0"),
+                           ('{"devices":[{"id":"h100","tflops":{"bf16":-1}}]}', "#/devices/0/tflops/bf16")):
+            with open(bad, "w", encoding="utf-8") as file:
+                file.write(text)
+            self.run_fails(["devices", "--devices", bad], part)
+
+    def test_models_are_listed_and_counted(self):
+        text = self.succeeds("models")
+        self.assertRegex(text, r"(?m)^meta-llama/Llama-3.1-8B-Instruct +8.03 B +131,072 +- +131,072$")
+        models = json.loads(self.succeeds("models", "--json", "qwen3-8b"))["models"]
+        qwen = next(model for model in models if model["id"] == "Qwen/Qwen3-8B")
+        self.assertEqual((qwen["kv_bytes_per_token"], qwen["max_position_embeddings"]), (147456, 40960))
+        self.run_fails(["models", "qwen3-8x"], "NAME", "Qwen/Qwen3-8B")
+
+    def test_calibrate_measures_into_a_device(self):
+        out = self.path("this.json")
+        quick = ["calibrate", "--rounds", "1", "--stream", "4MiB", "--threads", "1"]
+        printed = json.loads(self.succeeds(*quick, "--json", "--out", out))
+        self.assertEqual(printed["devices"][0]["id"], "this")
+        self.assertGreater(printed["devices"][0]["bandwidth_gb_s"], 0.01)
+        self.assertEqual(len(printed["measured"]["by_weights"]), 6)
+        self.assertIn("measured by ullage calibrate", self.succeeds("devices", "this", "--devices", out))
+        self.run_fails([*quick, "--isa", "mmx"], "--isa", "auto, portable, avx2 or avx512")
+        for flag, value in (("--rounds", "0"), ("--threads", "-1"), ("--stream", "1KiB"), ("--stream", "much")):
+            self.usage_fails(["calibrate", flag, value], flag)
+
+    def test_calibrate_can_be_interrupted(self):
+        out = self.path("this.json")
+        command = [ULLAGE, "calibrate", "--rounds", "1000", "--out", out]
+        with subprocess.Popen(command, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+            process.stderr.readline()  # it measures
+            process.send_signal(signal.SIGINT)
+            output, error = process.communicate(timeout=60 * SLOWNESS)
+        self.assertEqual((process.returncode, output), (130, b""))
+        self.assertIn(b"interrupted", error)
+        self.assertFalse(os.path.exists(out))
+
 
 
 if __name__ == "__main__":

@@ -23,7 +23,10 @@ constexpr const char* kDescription =
     "Ullage: what decides how a language model is served is the room left for its KV cache.\n\n"
     "  ullage serve MODEL              an OpenAI-compatible server on this machine's cores\n"
     "  ullage generate MODEL \"text\"    one answer, streamed to the terminal\n"
-    "  ullage inspect MODEL            what a model is and what its cache costs, from its header\n\n"
+    "  ullage inspect MODEL            what a model is and what its cache costs, from its header\n"
+    "  ullage devices [NAME]           accelerators and processors: memory, bandwidth, FLOP/s\n"
+    "  ullage models [NAME]            models known by name\n"
+    "  ullage calibrate                measures this machine into a device\n\n"
     "MODEL is a .gguf file, a Hugging Face directory, a name in the Hugging Face cache, or stories260K (bundled).\n";
 
 // llama-server's short names with more than one letter, which the parser would read as several flags.
@@ -69,8 +72,9 @@ int run(int argc, char** argv) {
       "interrupted.\n");
   app.require_subcommand(1);
   app.option_defaults()->always_capture_default(false);
-  const std::pair<const char*, Command> commands[] = {
-      {"serve", add_serve(app)}, {"generate", add_generate(app)}, {"inspect", add_inspect(app)}};
+  const std::pair<const char*, Command> commands[] = {{"serve", add_serve(app)},     {"generate", add_generate(app)},
+                                                      {"inspect", add_inspect(app)}, {"devices", add_devices(app)},
+                                                      {"models", add_models(app)},   {"calibrate", add_calibrate(app)}};
   try {
     app.parse(arguments(argc, argv));
   } catch (const CLI::ParseError& error) {

@@ -17,5 +17,8 @@ using Command = std::function<Result<int>()>;  // the exit code, or the Error to
 Command add_serve(CLI::App& app);
 Command add_generate(CLI::App& app);
 Command add_inspect(CLI::App& app);
+Command add_devices(CLI::App& app);
+Command add_models(CLI::App& app);
+Command add_calibrate(CLI::App& app);
 
 }  // namespace ullage::cli

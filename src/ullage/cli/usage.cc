@@ -102,7 +102,7 @@ std::string usage_error(const CLI::App& app, const CLI::ParseError& error, const
     return fmt::format("error: {}\n(ullage {} --help explains every flag)\n", explain(*commands[0], error),
                        commands[0]->get_name());
   }
-  const std::string why = first.empty()   ? "a command is missing: serve, generate or inspect"
+  const std::string why = first.empty()   ? "a command is missing, such as serve, generate or inspect"
                           : is_flag_first ? fmt::format("a command comes first, before {}", first)
                                           : unknown_command(app, first);
   return fmt::format("error: {}\n(ullage --help explains the commands)\n", why);

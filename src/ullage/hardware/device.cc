@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "ullage/base/check.h"
+#include "ullage/base/near_names.h"
 #include "ullage/hardware/device_key.h"
 #include "ullage/hardware/devices_json.h"
 
@@ -32,21 +33,6 @@ std::string normalise(std::string_view name) {
     for (size_t at = text.find(word); at != std::string::npos; at = text.find(word)) text.erase(at, word.size());
   }
   return text;
-}
-
-// Levenshtein's distance.
-size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<size_t> row(b.size() + 1);
-  for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
-  for (size_t i = 1; i <= a.size(); ++i) {
-    size_t diagonal = std::exchange(row[0], i);
-    for (size_t j = 1; j <= b.size(); ++j) {
-      const size_t substituted = diagonal + (a[i - 1] != b[j - 1]);
-      diagonal = row[j];
-      row[j] = std::min({row[j] + 1, row[j - 1] + 1, substituted});
-    }
-  }
-  return row[b.size()];
 }
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
@@ -91,27 +77,11 @@ std::vector<std::string> spellings(const Device& device) {
   return all;
 }
 
-std::string near_names(std::string_view wanted, std::span<const Device> devices) {
-  std::vector<std::pair<size_t, std::string_view>> ranked;
-  for (const Device& device : devices) {
-    size_t best = SIZE_MAX;
-    for (const std::string& spelling : spellings(device)) {
-      size_t distance = edit_distance(wanted, spelling);
-      // "a100" in "a100pcie80gb" is nearer than any edit.
-      if (!wanted.empty() &&
-          (spelling.find(wanted) != std::string::npos || wanted.find(spelling) != std::string::npos)) {
-        distance = 0;
-      }
-      best = std::min(best, distance);
-    }
-    ranked.emplace_back(best, device.id);
-  }
-  std::stable_sort(ranked.begin(), ranked.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
-  std::string text;
-  for (size_t i = 0; i < std::min<size_t>(ranked.size(), 4); ++i) {
-    text += fmt::format("{}{}", i == 0 ? "" : ", ", ranked[i].second);
-  }
-  return text;
+std::string near_devices(std::string_view wanted, std::span<const Device> devices) {
+  std::vector<NamedThing> things;
+  things.reserve(devices.size());
+  for (const Device& device : devices) things.push_back({device.id, spellings(device)});
+  return near_names(wanted, things);
 }
 
 }  // namespace
@@ -136,7 +106,7 @@ Result<Device> find_device(std::string_view name, std::span<const Device> device
   }
   return Error{ErrorCode::kNotFound,
                fmt::format("no device is called \"{}\"; near names are {} ({} devices are known)", name.substr(0, 80),
-                           near_names(std::string_view(wanted).substr(0, 80), devices), devices.size()),
+                           near_devices(std::string_view(wanted).substr(0, 80), devices), devices.size()),
                std::string(where)};
 }
 
