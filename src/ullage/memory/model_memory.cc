@@ -1,11 +1,11 @@
 #include "ullage/memory/model_memory.h"
 
 #include <algorithm>
-#include <map>
 #include <string_view>
 #include <utility>
 
 #include "ullage/base/check.h"
+#include "ullage/model/loaded_weights.h"
 
 namespace ullage::memory {
 namespace {
@@ -46,6 +46,10 @@ void set_kinds(ModelMemory& memory, std::vector<WeightGroup> layers) {
 void set_weights(ModelMemory& memory, const model::ModelShape& shape) {
   std::vector<WeightGroup> layers(shape.layers.size());
   for (WeightMatrix& matrix : model::weight_matrices(shape)) {
+    if (auto copy = model::absorbed_copy(matrix, shape.weight_dtype)) {
+      const auto layer = static_cast<size_t>(matrix.layer);
+      add(matrix.role == WeightRole::kDraft || layer >= layers.size() ? memory.draft : layers[layer], *std::move(copy));
+    }
     if (matrix.role == WeightRole::kDraft) {
       add(memory.draft, std::move(matrix));
     } else if (matrix.layer >= 0) {
@@ -84,27 +88,11 @@ void set_ffn_widths(ModelMemory& memory, const model::LayerShape& layer) {
   }
 }
 
-// Engines keep one table for each kind of rotation, max_position_embeddings x rotary_dim, which layers share.
-int64_t rotary_bytes(const model::ModelShape& shape) {
-  std::map<std::pair<double, int64_t>, int64_t> tables;
-  for (const model::LayerShape& layer : shape.layers) {
-    if (const auto* attention = std::get_if<model::Attention>(&layer.mixer)) {
-      tables[{attention->rope.theta, attention->rope.rotary_dim}] = attention->rope.rotary_dim;
-    } else if (const auto* latent = std::get_if<model::LatentAttention>(&layer.mixer)) {
-      tables[{0, latent->qk_rope_head_dim}] = latent->qk_rope_head_dim;
-    }
-  }
-  // What a configuration without a limit states is no table's length.
-  const int64_t positions = std::min<int64_t>(shape.max_position_embeddings, int64_t{1} << 24);
-  int64_t bytes = 0;
-  for (const auto& [key, dim] : tables) bytes += std::min<int64_t>(dim, 4096) * positions * 2;
-  return bytes;
-}
-
 // Bytes of a group on one rank, into the field that its role belongs to.
 void add_bytes(RankWeights& weights, const WeightGroup& group, const model::Parallelism& parallelism, int64_t times) {
   for (const WeightGroup::Entry& entry : group.entries) {
-    const int64_t bytes = model::stored_bytes(model::rank_part(entry.matrix, parallelism)) * entry.times * times;
+    const int64_t bytes =
+        model::stored_bytes(model::as_loaded(model::rank_part(entry.matrix, parallelism))) * entry.times * times;
     weights.total.value += bytes;
     switch (entry.matrix.role) {
       case WeightRole::kEmbedding:
@@ -133,7 +121,7 @@ ModelMemory make_model_memory(const model::ModelShape& shape) {
   memory.vocab_size = shape.vocab_size;
   memory.element_bytes = shape.weight_dtype == model::DType::kF32 ? 4 : 2;
   memory.are_experts_mxfp4 = shape.quantization.method == "mxfp4";
-  memory.rotary_bytes = rotary_bytes(shape);
+  memory.rotary_bytes = model::rotary_table_bytes(shape);
   set_weights(memory, shape);
   for (const model::LayerShape& layer : shape.layers) set_ffn_widths(memory, layer);
   return memory;
