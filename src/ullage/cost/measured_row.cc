@@ -117,6 +117,33 @@ Result<RowPredictions> predict_row(const model::ModelShape& shape, const hardwar
   return out;
 }
 
+Result<model::ModelShape> splitwise_shape(std::string_view name) {
+  const bool is_llama = name == "llama2-70b";
+  if (!is_llama && name != "bloom-176b") {
+    return Error{ErrorCode::kNotFound,
+                 fmt::format("found model \"{}\"; expected llama2-70b or bloom-176b", std::string(name)), "model"};
+  }
+  // config.json of meta-llama/Llama-2-70b-hf and of bigscience/bloom.
+  model::ModelShape shape;
+  shape.architecture = is_llama ? "llama" : "bloom";
+  shape.name = std::string(name);
+  shape.vocab_size = is_llama ? 32000 : 250880;
+  shape.hidden_size = is_llama ? 8192 : 14336;
+  shape.max_position_embeddings = is_llama ? 4096 : 2048;
+  shape.has_tied_embeddings = !is_llama;
+  model::Attention attention;
+  attention.num_heads = is_llama ? 64 : 112;
+  attention.num_kv_heads = is_llama ? 8 : 112;
+  attention.head_dim = 128;
+  attention.has_qkv_bias = attention.has_output_bias = !is_llama;
+  model::DenseFfn ffn;
+  ffn.intermediate_size = is_llama ? 28672 : 57344;
+  ffn.has_bias = !is_llama;
+  ffn.is_gated = is_llama;
+  shape.layers.assign(is_llama ? 80 : 70, model::LayerShape{attention, ffn});
+  return shape;
+}
+
 Result<BatchPrediction> predict_batch(const model::ModelShape& shape, const hardware::Device& device,
                                       const Efficiency& efficiency, int64_t tensor_parallel, int64_t batch,
                                       int64_t prompt_tokens, int64_t output_tokens) {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "ullage/base/result.h"
 #include "ullage/cost/serving.h"
@@ -52,6 +53,9 @@ struct RowPredictions {
 // `shape` in the row's precision. `max_running`: requests of one replica that fit in memory; 0 = all.
 Result<RowPredictions> predict_row(const model::ModelShape& shape, const hardware::Device& device,
                                    const MeasuredRow& row, double max_running);
+
+// The models that splitwise measured, "llama2-70b" and "bloom-176b", in 16 bits.
+Result<model::ModelShape> splitwise_shape(std::string_view name);
 
 // A prompt of `batch` requests at once, then their decoding, as splitwise measured: prompt_time and token_time.
 struct BatchPrediction {

@@ -251,6 +251,19 @@ TEST(MeasuredRow, PredictsBothTiers) {
   EXPECT_NEAR(predictions->calibrated.tpot_seconds * 1e3, 9.88, 0.12 * 9.88);
 }
 
+TEST(MeasuredRow, PredictsBatchesThatWereTimedApart) {
+  // Two rows of splitwise-sim's measurements (MIT), ms: Llama-2-70B on 4 H100, 4 prompts of 512: 195.3, then 29.92 a
+  // token.
+  const Calibration& known = find_calibration("splitwise", "h100");
+  const auto batch =
+      predict_batch(*splitwise_shape("llama2-70b"), *hardware::find_device("h100"), known.efficiency, 4, 4, 512, 128);
+  ASSERT_TRUE(batch);
+  EXPECT_NEAR(batch->prompt_seconds * 1e3, 195.3, 0.3 * 195.3);
+  EXPECT_NEAR(batch->token_seconds * 1e3, 29.92, 0.2 * 29.92);
+  EXPECT_NEAR(static_cast<double>(model::count_parameters(*splitwise_shape("bloom-176b")).total()), 176e9, 1e9);
+  EXPECT_FALSE(splitwise_shape("bloom"));
+}
+
 TEST(MeasuredRow, Fp4LeavesAttentionOfExpertModels) {
   const model::ModelShape fp4 = *shape_in_precision(with_experts(), "fp4");
   for (const model::WeightMatrix& matrix : model::weight_matrices(fp4)) {
