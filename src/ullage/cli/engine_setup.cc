@@ -12,6 +12,7 @@
 #include "ullage/hardware/device.h"
 #include "ullage/memory/footprint.h"
 #include "ullage/memory/kv_layout.h"
+#include "ullage/memory/pool_size.h"
 #include "ullage/sim/modelled_executor.h"
 
 namespace ullage::cli {
@@ -94,59 +95,28 @@ Result<Wanted> read_flags(const EngineArgs& args, const model::ModelShape& shape
   return wanted;
 }
 
-// The least of the device's share, --kv-cache-memory, and what max_num_seqs requests of max_model_len can use; one
-// block more for the null block; or --num-gpu-blocks-override, if `memory` holds so many. Shortens max_model_len to the
-// pool when it was left to us.
-Result<void> size_pool(Wanted& wanted, const memory::KvLayout& layout, Bytes share, Bytes memory) {
+// Sizes the pool by the function that `ullage plan --policy ullage` asks, too.
+Result<void> size_pool(Wanted& wanted, const memory::KvLayout& layout, Bytes share, Bytes limit) {
   engine::EngineOptions& options = wanted.options;
-  if (wanted.num_blocks_override > 0) {
-    // Reserving more than there is would succeed, and end the program once the blocks are written.
-    if (wanted.num_blocks_override > memory::num_blocks(layout, memory)) {
-      return Error{ErrorCode::kTooLarge,
-                   fmt::format("{} blocks of {} are more than the {} of memory that there are; give {} or fewer",
-                               wanted.num_blocks_override, format_bytes(Bytes(layout.bytes_per_block)),
-                               format_bytes(memory), memory::num_blocks(layout, memory)),
-                   "--num-gpu-blocks-override"};
-    }
-    options.num_blocks = wanted.num_blocks_override;
-  } else {
-    Bytes budget = share;
-    if (wanted.kv_cache_memory > 0) {
-      if (wanted.kv_cache_memory > share.value) {
-        log(LogLevel::kWarning, fmt::format("--kv-cache-memory {} is over the share of memory for the pool; using {}",
-                                            format_bytes(Bytes(wanted.kv_cache_memory)), format_bytes(share)));
-      }
-      budget = Bytes(std::min(share.value, wanted.kv_cache_memory));
-    }
-    const int64_t useful = options.max_num_seqs * memory::blocks_per_request(layout, options.max_model_len) + 1;
-    options.num_blocks = std::min(memory::num_blocks(layout, budget), useful);
-    if (options.num_blocks < 2) {
-      return Error{ErrorCode::kTooLarge,
-                   fmt::format("no room for a KV cache: {} hold {} blocks of {}, and 2 are the least; free memory or "
-                               "lower --block-size",
-                               format_bytes(budget), options.num_blocks, format_bytes(Bytes(layout.bytes_per_block))),
-                   "KV pool"};
-    }
+  memory::PoolRequest request;
+  request.share = share;
+  request.limit = limit;
+  if (wanted.kv_cache_memory > 0) request.kv_memory = Bytes(wanted.kv_cache_memory);
+  request.num_blocks = wanted.num_blocks_override;
+  request.max_num_seqs = options.max_num_seqs;
+  request.max_model_len = options.max_model_len;
+  request.may_shorten = wanted.is_auto_max_model_len;
+  ULLAGE_TRY(const memory::PoolSize pool, memory::size_pool(layout, request));
+  if (pool.is_capped) {
+    log(LogLevel::kWarning, fmt::format("--kv-cache-memory {} is over the share of memory for the pool; using {}",
+                                        format_bytes(Bytes(wanted.kv_cache_memory)), format_bytes(share)));
   }
-  const int64_t usable_tokens = (options.num_blocks - 1) * options.block_size;
-  if (usable_tokens >= options.max_model_len) return {};
-  if (!wanted.is_auto_max_model_len) {
-    return Error{
-        ErrorCode::kTooLarge,
-        fmt::format(
-            "one request of {} tokens needs {} of KV cache, the pool's {} blocks hold {} tokens; lower "
-            "--max-model-len or raise --kv-cache-memory",
-            options.max_model_len,
-            format_bytes(Bytes(layout.bytes_per_block) * memory::blocks_per_request(layout, options.max_model_len)),
-            options.num_blocks, usable_tokens),
-        "--max-model-len"};
+  if (pool.max_model_len < options.max_model_len) {
+    log(LogLevel::kWarning, fmt::format("max_model_len is {} rather than the model's {}: that is what the pool holds",
+                                        pool.max_model_len, options.max_model_len));
   }
-  if (usable_tokens < 2) {
-    return Error{ErrorCode::kTooLarge, "the pool holds less than two tokens; raise --kv-cache-memory", "KV pool"};
-  }
-  log(LogLevel::kWarning, fmt::format("max_model_len is {} rather than the model's {}: that is what the pool holds",
-                                      usable_tokens, options.max_model_len));
-  options.max_model_len = usable_tokens;
+  options.num_blocks = pool.num_blocks;
+  options.max_model_len = pool.max_model_len;
   return {};
 }
 
@@ -195,7 +165,7 @@ constexpr const char* kFiller =
 Result<void> make_modelled(const EngineArgs& args, const LoadedModel& model, Wanted& wanted,
                            const memory::KvLayout& layout, EngineSetup& setup) {
   ULLAGE_TRY(const hardware::Device device, hardware::find_device(args.device));
-  const double utilization = args.memory_utilization > 0 ? args.memory_utilization : 0.92;  // vLLM's default
+  const double utilization = args.memory_utilization > 0 ? args.memory_utilization : 0.92;  // as the profile "ullage"
   setup.footprint.weights = Bytes(weight_bytes(model));
   const auto requested = static_cast<int64_t>(static_cast<double>(device.usable_memory.value) * utilization);
   if (requested <= setup.footprint.weights.value) {
@@ -205,7 +175,8 @@ Result<void> make_modelled(const EngineArgs& args, const LoadedModel& model, Wan
                              format_bytes(device.usable_memory)),
                  "--device"};
   }
-  ULLAGE_TRY_VOID(size_pool(wanted, layout, Bytes(requested) - setup.footprint.weights, device.usable_memory));
+  ULLAGE_TRY_VOID(size_pool(wanted, layout, Bytes(requested) - setup.footprint.weights,
+                            device.usable_memory - setup.footprint.weights));
   setup.footprint.kv_pool = Bytes(layout.bytes_per_block) * wanted.options.num_blocks;
   text::EncodeOptions plain;
   plain.add_special_tokens = false;

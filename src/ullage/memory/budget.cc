@@ -63,6 +63,7 @@ BudgetTerm runtime_of(const BudgetInput& input, const ModelMemory& model, int64_
     for (int64_t n = 2; n * 2 <= input.parallelism.tensor; n *= 2) term.bytes = term.bytes + rule.each_doubling;
   }
   if (samples && model.vocab_size % 4 != 0) term.bytes = term.bytes + rule.unaligned_logits;
+  if (input.device->category == "integrated") term.bytes = term.bytes + rule.on_shared_memory;
   term.error = rule.error;
   term.tier = rule.error.value > 0 ? Tier::kCalibrated : Tier::kExact;
   return term;

@@ -37,8 +37,8 @@ struct BudgetInput {
   int64_t max_num_batched_tokens = 0;  // 0 = the profile's default on this device
   bool has_graphs = true;              // false: --enforce-eager
   bool with_draft = false;
-  std::optional<Bytes> kv_memory;           // --kv-cache-memory-bytes: the other terms are skipped
-  std::optional<Bytes> activation_reserve;  // replaces the profile's rule
+  std::optional<Bytes> kv_memory = {};           // --kv-cache-memory-bytes: the other terms are skipped
+  std::optional<Bytes> activation_reserve = {};  // replaces the profile's rule
 };
 
 // Of one rank (the one with the least left for each of its layers).

@@ -20,12 +20,12 @@ constexpr Bytes mib(int64_t n) { return Bytes(n * kMiB); }
 constexpr ActivationRule kV0Activation{.logit_bytes = 38, .hidden_copies = 3, .constant = mib(44), .error = mib(768)};
 // The dummy sampler run: top-p by a full sort. 2 (BF16 logits) + 4 (F32) + 4 + 8 (sorted values, int64 indices) + 20 of
 // softmax, sum, mask and scatter.
-constexpr ActivationRule kSortingSampler{.logit_bytes = 38, .hidden_copies = 4, .constant = mib(44), .error = mib(256)};
+constexpr ActivationRule kSortingSampler{.logit_bytes = 38, .hidden_copies = 5, .constant = mib(44), .error = mib(256)};
 // Top-k and top-p by one Triton kernel: 2 (BF16 logits) + 4 (F32) + 4 (probabilities) + 4 (exponential noise), and one
 // row a program.
 constexpr ActivationRule kTritonSampler{.logit_bytes = 14,
                                         .sampler_programs = 132,
-                                        .hidden_copies = 4,
+                                        .hidden_copies = 5,
                                         .keeps_expert_workspace = true,
                                         .constant = mib(44),
                                         .error = mib(154)};
@@ -41,13 +41,15 @@ constexpr RuntimeRule kEarlyRuntime{.alone = mib(72),
                                     .peers_by_link = mib(1024),
                                     .peers_by_pcie = mib(512),
                                     .each_doubling = mib(41),
+                                    .on_shared_memory = mib(1536),
                                     .error = mib(512)};
 constexpr RuntimeRule kTritonRuntime{.alone = mib(256),
                                      .before_sampler = mib(72),
                                      .peers_by_link = mib(1864),
-                                     .peers_by_pcie = mib(819),
+                                     .peers_by_pcie = mib(256),
                                      .each_doubling = mib(72),
                                      .unaligned_logits = mib(215),
+                                     .on_shared_memory = mib(1536),
                                      .error = mib(128)};
 
 constexpr EngineProfile kV0{
@@ -84,8 +86,8 @@ constexpr EngineProfile v1(std::string_view name) {
                   .error = "activations: 5.58 GiB logged, 5.59 predicted (Qwen3-30B, H100); 0.34 and 0.35 (LLaVA 7B)"};
   return p;
 }
-constexpr EngineProfile v0_11() {
-  EngineProfile p = v1("vllm-0.11");
+constexpr EngineProfile v0_12() {
+  EngineProfile p = v1("vllm-0.12");
   p.has_group_size_exception = true;
   return p;
 }
@@ -107,9 +109,13 @@ constexpr EngineProfile v0_20_2(std::string_view name) {
   p.error = "graphs: 7.5 MiB each, off by up to 1 GiB where first captures load kernels";
   return p;
 }
-constexpr EngineProfile v0_27(std::string_view name) {
+constexpr EngineProfile v0_26(std::string_view name) {
   EngineProfile p = v0_20_2(name);
   p.max_concurrent_batches = 2;
+  return p;
+}
+constexpr EngineProfile v0_27(std::string_view name) {
+  EngineProfile p = v0_26(name);
   p.huge_device_tokens = 16384;
   p.evidence = "vLLM's source, August 2026 (defaults, in-flight steps); memory as in 0.19 and 0.22";
   return p;
@@ -169,7 +175,7 @@ constexpr EngineProfile kLesson{.name = "lesson",
                                 .max_concurrent_batches = 1,
                                 .subtracts_graphs = false,
                                 .has_prefix_caching = false,
-                                .activation = {.hidden_bytes = 18, .constant = mib(512)},
+                                .activation = {.hidden_bytes = 17, .constant = mib(543)},
                                 .evidence =
                                     "idealised: nominal capacity, weights, one reserve for the largest forward "
                                     "pass, and nothing else",
@@ -180,13 +186,14 @@ constexpr EngineProfile kProfiles[] = {
     kV0,
     v1("vllm-0.8"),
     v1("vllm-0.10"),
-    v0_11(),
+    v1("vllm-0.11"),
+    v0_12(),
     v0_17("vllm-0.17"),
     v0_17("vllm-0.19"),
     v0_17("vllm-0.20"),
     v0_20_2("vllm-0.20.2"),
     v0_20_2("vllm-0.22"),
-    v0_20_2("vllm-0.26"),
+    v0_26("vllm-0.26"),
     v0_27("vllm-0.27"),
     v0_27("vllm-0.29"),
     kSglang,
@@ -244,8 +251,9 @@ const EngineProfile& newest_vllm() {
 }
 
 bool is_large(const hardware::Device& device) {
-  // vLLM looks at what the driver reports; the A100 is left out by name.
-  return device.usable_memory.value >= 70 * kGiB && !device.kind.starts_with("A100");
+  // vLLM looks at what the driver reports; the A100 is left out by name, and a GB10, whose memory is the host's, was
+  // found at the small defaults (four logs of 0.13 print 2,048 tokens a step).
+  return device.usable_memory.value >= 70 * kGiB && !device.kind.starts_with("A100") && device.category != "integrated";
 }
 
 int64_t sglang_chunk(const hardware::Device& device) {

@@ -22,8 +22,8 @@ struct ActivationRule {
   double hidden_copies = 0;      // of [tokens, hidden] beside the intermediate in a forward pass; 0 = not counted
   double hidden_bytes = 0;       // B x tokens x hidden; where the rule is no more than that
   bool keeps_expert_workspace = false;  // the fused experts' two workspaces stay allocated
-  Bytes constant = {};                       // libraries' workspaces
-  Bytes error = {};                          // nine boots in ten lie within +- this
+  Bytes constant = {};                  // libraries' workspaces
+  Bytes error = {};                     // nine boots in ten lie within +- this
 };
 
 // Memory of one rank that no tensor accounts for: modules and kernels of libraries, communication buffers. What a CUDA
@@ -35,6 +35,7 @@ struct RuntimeRule {
   Bytes peers_by_pcie = {};     // more, under tensor parallelism over PCIe
   Bytes each_doubling = {};     // more, for each doubling of tensor parallelism beyond 2
   Bytes unaligned_logits = {};  // more, when rows of logits are no multiple of 16 bytes
+  Bytes on_shared_memory = {};  // more, where the device's memory is the host's: the context and other processes count
   Bytes error = {};
 };
 

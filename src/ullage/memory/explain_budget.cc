@@ -73,6 +73,10 @@ std::string explain_runtime(const BudgetInput& input, const ModelMemory& model, 
     text += fmt::format(" + kernels for rows of {} logits, no multiple of 4, {}", format_thousands(model.vocab_size),
                         format_bytes(rule.unaligned_logits));
   }
+  if (input.device->category == "integrated" && rule.on_shared_memory.value > 0) {
+    text +=
+        fmt::format(" + the context, which counts where memory is the host's, {}", format_bytes(rule.on_shared_memory));
+  }
   return text;
 }
 

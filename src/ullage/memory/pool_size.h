@@ -12,10 +12,10 @@
 namespace ullage::memory {
 
 struct PoolRequest {
-  Bytes share;                     // what the pool may take
-  Bytes limit;                     // what there is for it at most: the bound of `num_blocks`
-  std::optional<Bytes> kv_memory;  // --kv-cache-memory: less than the share
-  int64_t num_blocks = 0;          // --num-gpu-blocks-override; 0 = as many as fit and are of use
+  Bytes share;                          // what the pool may take
+  Bytes limit;                          // what there is for it at most: the bound of `num_blocks`
+  std::optional<Bytes> kv_memory = {};  // --kv-cache-memory: less than the share
+  int64_t num_blocks = 0;               // --num-gpu-blocks-override; 0 = as many as fit and are of use
   int64_t max_num_seqs = 0;
   int64_t max_model_len = 0;
   bool may_shorten = false;  // max_model_len was left to us: shortened to what the pool holds
