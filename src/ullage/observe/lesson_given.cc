@@ -12,14 +12,6 @@
 namespace ullage::observe {
 namespace {
 
-constexpr memory::EngineProfile kLessonProfile{.name = "lesson",
-                                               .engine = memory::Engine::kLesson,
-                                               .gpu_memory_utilization = 0.9,
-                                               .block_size = 1,
-                                               .max_concurrent_batches = 1,
-                                               .evidence = "",
-                                               .error = ""};
-
 struct ShapeNumbers {
   std::string_view name;
   int64_t layers, hidden, intermediate, heads, kv_heads, head_dim, vocab;
@@ -345,7 +337,7 @@ Result<void> make_scenario(const LessonWorld& world, const Given& given, LessonS
   s = plan::Scenario{};
   s.shape = &out.shape;
   s.device = &out.device;
-  s.profile = &kLessonProfile;
+  ULLAGE_TRY(s.profile, memory::find_engine_profile("lesson"));
   switch (kv_bits(given.kv)) {
     case 32:
       s.kv_dtype = model::KvDType::kF32;

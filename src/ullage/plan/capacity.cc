@@ -45,8 +45,9 @@ void fill_printed(const Scenario& scenario, const Settings& settings, const Mode
 }
 
 int64_t longest_asked(const Scenario& scenario, const Settings& settings, const ModelPart& model) {
-  return model.shape.max_position_embeddings > 0 ? std::max(model.shape.max_position_embeddings, scenario.max_model_len)
-                                                 : std::max(settings.max_model_len, int64_t{1} << 20);
+  return model.loaded->shape.max_position_embeddings > 0
+             ? std::max(model.loaded->shape.max_position_embeddings, scenario.max_model_len)
+             : std::max(settings.max_model_len, int64_t{1} << 20);
 }
 
 int64_t whole(double tokens) {

@@ -107,9 +107,13 @@ Result<Evaluation> Planner::evaluate(const Scenario& scenario) {
                                                   out.capacity.num_blocks * out.capacity.bytes_per_block));
   }
   choose_running(scenario, out);
+  if (!parts.cost->model) {
+    out.time_unknown = parts.cost->model.error().to_string();
+    return out;
+  }
   out.timing = timing_of(scenario, out.settings, parts, ceil_div(out.running, scenario.parallelism.data));
-  if (parts.model->expert_pick_share > 0 && out.running > 0) {
-    out.experts_touched = share_touched(parts.model->expert_pick_share, out.running);
+  if (parts.model->loaded->expert_pick_share > 0 && out.running > 0) {
+    out.experts_touched = cost::expected_experts(1, parts.model->loaded->expert_pick_share, out.running);
   }
   fill_money_and_load(scenario, out);
   return out;
@@ -119,22 +123,24 @@ Result<Planner::Parts> Planner::parts(const Scenario& scenario) {
   ULLAGE_TRY(const Settings settings, check_scenario(scenario));
   ULLAGE_TRY(const Stages::Found found, stages_->find(scenario, settings));
   memory::MemoryBudget& budget = stages_->explained(*found.budget);
-  return Parts{.shape = &found.model->shape,
+  return Parts{.shape = &found.model->loaded->shape,
                .layout = &found.model->layout,
                .budget = &budget,
-               .cost_model = &found.cost->model};
+               .cost_model = found.cost->model ? &*found.cost->model : nullptr};
 }
 
 Result<Crossovers> Planner::crossovers(const Scenario& scenario) {
   ULLAGE_TRY(const Evaluation evaluation, evaluate(scenario));
   ULLAGE_TRY(const Stages::Found found, stages_->find(scenario, evaluation.settings));
+  if (!found.cost->model) return found.cost->model.error();
   return crossovers_of(scenario, evaluation.settings, found, ceil_div(evaluation.running, scenario.parallelism.data));
 }
 
 Result<StepAnswer> Planner::step(const Scenario& scenario, std::span<const cost::WorkItem> items) {
   ULLAGE_TRY(const Settings settings, check_scenario(scenario));
   ULLAGE_TRY(const Stages::Found found, stages_->find(scenario, settings));
-  return step_answer(*found.cost, items);
+  if (!found.cost->model) return found.cost->model.error();
+  return step_answer(*found.cost->model, items);
 }
 
 Result<Evaluation> evaluate(const Scenario& scenario) {

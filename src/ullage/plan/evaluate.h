@@ -109,7 +109,8 @@ struct StepAnswer {
 // Tier: modelled, or calibrated when the efficiency is.
 struct Timing {
   Tier tier = Tier::kModelled;
-  double error = 0;         // relative, median, when calibrated
+  double error = 0;         // of ITL: relative, median, when calibrated
+  double ttft_error = 0;    // of TTFT
   double ttft_seconds = 0;  // of one prompt on an idle engine, what is cached left out
   double ttft_uncached_seconds = 0;
   double ttft_loaded_seconds = 0;       // when it shares its steps with the running decodes
@@ -133,7 +134,12 @@ struct Crossovers {
       0;                            // context of each running request at which KV bytes reach the weights'; 0 = never
   int64_t compute_bound_batch = 0;  // smallest batch whose decode step is compute-bound; 0 = none up to 2^20
   int64_t bandwidth_bound_prompt = 0;  // prompts shorter than this are bandwidth-bound
-  int64_t free_prefill_tokens = 0;     // prompt tokens that ride on a decode step without making it longer
+  // Prefixes of this many tokens and more load from the host's memory faster than they compute; 0 = none do, or no such
+  // link is known. Of the scenario's own prompt: the seconds of both.
+  int64_t reload_break_even_tokens = 0;
+  double reload_seconds = 0;
+  double recompute_seconds = 0;
+  int64_t free_prefill_tokens = 0;  // prompt tokens that ride on a decode step without making it longer
 };
 
 // An engine's rate is per device group; the money of all devices.
@@ -164,6 +170,7 @@ struct Evaluation {
   int64_t waiting = 0;         // of the concurrency
   double experts_touched = 0;  // share of a layer's experts that a decode step reads; 0 = no experts
   Timing timing;
+  std::string time_unknown;    // why there is no timing: what cannot be priced; "" = there is
   std::optional<Money> money;  // with a price
   std::optional<Load> load;    // with qps
 };
@@ -190,7 +197,7 @@ class Planner {
     const model::ModelShape* shape = nullptr;  // with the scenario's overrides
     const memory::KvLayout* layout = nullptr;
     const memory::MemoryBudget* budget = nullptr;
-    const cost::StepCostModel* cost_model = nullptr;
+    const cost::StepCostModel* cost_model = nullptr;  // null when steps cannot be priced
   };
   Result<Parts> parts(const Scenario& scenario);
   Result<Crossovers> crossovers(const Scenario& scenario);

@@ -15,26 +15,19 @@ namespace {
 
 bool is_ideal(const Scenario& scenario) { return scenario.profile->engine == memory::Engine::kLesson; }
 
-bool same_efficiency(const std::optional<cost::Efficiency>& a, const std::optional<cost::Efficiency>& b) {
-  if (a.has_value() != b.has_value()) return false;
-  if (!a) return true;
-  return a->bandwidth == b->bandwidth && a->matmul == b->matmul && a->attention == b->attention && a->link == b->link &&
-         a->link_latency == b->link_latency && a->step_overhead == b->step_overhead;
-}
-
 ModelPart::Key model_key(const Scenario& scenario, const Settings& settings) {
   ModelPart::Key key;
-  key.shape = scenario.shape;
+  key.loaded.shape = scenario.shape;
+  key.loaded.weights = scenario.weights;
+  key.loaded.weight_format = scenario.weight_format;
+  key.loaded.force_mha = scenario.force_mha;
+  key.loaded.num_kv_heads = scenario.num_kv_heads;
   key.profile = scenario.profile;
   key.parallelism = scenario.parallelism;
   key.kv_dtype = settings.kv_dtype;
-  key.weights = scenario.weights;
-  key.weight_format = scenario.weight_format;
-  key.force_mha = scenario.force_mha;
   key.has_prefix_caching = scenario.has_prefix_caching && scenario.profile->has_prefix_caching;
   // This engine keeps every token of layers that look back over a window only (docs/serve.md).
   key.is_hybrid_disabled = scenario.is_hybrid_disabled || scenario.profile->engine == memory::Engine::kUllage;
-  key.num_kv_heads = scenario.num_kv_heads;
   key.num_speculative_tokens = scenario.num_speculative_tokens;
   key.block_size = settings.block_size;
   key.adapters = scenario.adapters;
@@ -73,7 +66,7 @@ void measure_stages(ModelPart& part) {
   part.bytes_per_block = part.layout.bytes_per_block;
   const int64_t num_stages = part.key.parallelism.pipeline;
   if (num_stages <= 1) return;
-  const std::vector<int64_t> stages = memory::stage_bytes_per_block(part.layout, part.shape, num_stages);
+  const std::vector<int64_t> stages = memory::stage_bytes_per_block(part.layout, part.loaded->shape, num_stages);
   part.bytes_per_block = *std::max_element(stages.begin(), stages.end());
   if (part.layout.bytes_per_block > 0) {
     part.stage_share = static_cast<double>(part.bytes_per_block) / static_cast<double>(part.layout.bytes_per_block);
@@ -91,55 +84,67 @@ double expert_pick_share(const model::ModelShape& shape) {
 
 }  // namespace
 
+Result<std::shared_ptr<const ShapePart>> Stages::shape_part(const ShapePart::Key& key, const Scenario& scenario) {
+  for (const auto& known : shapes_) {
+    if (known->key == key) return known;
+  }
+  auto part = std::make_shared<ShapePart>();
+  part->key = key;
+  ULLAGE_TRY(part->shape, with_overrides(scenario));
+  part->memory = memory::make_model_memory(part->shape);
+  part->costs = cost::make_model_costs(part->shape);
+  part->expert_pick_share = expert_pick_share(part->shape);
+  if (shapes_.size() >= kMaxParts) shapes_.erase(shapes_.begin());
+  shapes_.push_back(part);
+  return std::shared_ptr<const ShapePart>(std::move(part));
+}
+
 Result<const ModelPart*> Stages::model_part(const Scenario& scenario, const Settings& settings) {
   const ModelPart::Key key = model_key(scenario, settings);
   if (const ModelPart* known = models_.find([&](const ModelPart::Key& other) { return other == key; })) return known;
   ModelPart part;
   part.key = key;
-  ULLAGE_TRY(part.shape, with_overrides(scenario));
-  ULLAGE_TRY_VOID(model::check_parallelism(part.shape, key.parallelism));
-  const memory::KvLayoutOptions options = layout_options(key, part.shape);
+  ULLAGE_TRY(part.loaded, shape_part(key.loaded, scenario));
+  const model::ModelShape& shape = part.loaded->shape;
+  ULLAGE_TRY_VOID(model::check_parallelism(shape, key.parallelism));
+  const memory::KvLayoutOptions options = layout_options(key, shape);
   const bool has_draft = key.num_speculative_tokens > 0;
-  part.kv_layers = memory::distinct_kv_layers(part.shape, has_draft);
+  part.kv_layers = memory::distinct_kv_layers(shape, has_draft);
   if (part.kv_layers.empty()) {
     return Error{ErrorCode::kUnsupported, "no layer of the model keeps anything; there is no cache to plan", "MODEL"};
   }
-  ULLAGE_TRY(part.layout, memory::make_kv_layout(part.shape, options));
+  ULLAGE_TRY(part.layout, memory::make_kv_layout(shape, options));
   ULLAGE_TRY(part.request, request_shape(part.kv_layers, options));
   measure_stages(part);
-  part.memory = memory::make_model_memory(part.shape);
-  part.adapters = adapter_bytes(part.shape, key.parallelism, key.adapters);
-  if (has_draft && !part.shape.draft_layers.empty()) {
-    const memory::RankWeights with = memory::rank_weights(part.memory, key.parallelism, true);
-    const memory::RankWeights without = memory::rank_weights(part.memory, key.parallelism, false);
+  part.adapters = adapter_bytes(shape, key.parallelism, key.adapters);
+  if (has_draft && !shape.draft_layers.empty()) {
+    const memory::RankWeights with = memory::rank_weights(part.loaded->memory, key.parallelism, true);
+    const memory::RankWeights without = memory::rank_weights(part.loaded->memory, key.parallelism, false);
     part.draft_weight_bytes = static_cast<double>((with.total - without.total).value);
   }
-  part.expert_pick_share = expert_pick_share(part.shape);
   part.id = next_id_++;
   return models_.add(std::move(part));
 }
 
 Result<const CostPart*> Stages::cost_part(const Scenario& scenario, const ModelPart& model) {
   const CostPart* known = costs_.find([&](const CostPart::Key& key) {
-    return key.model_id == model.id && key.device == scenario.device &&
-           same_efficiency(key.efficiency, scenario.efficiency);
+    return key.model_id == model.id && key.device == scenario.device && key.efficiency == scenario.efficiency;
   });
   if (known != nullptr) return known;
   CostPart part;
   part.key = {.model_id = model.id, .device = scenario.device, .efficiency = scenario.efficiency};
-  const EfficiencyChoice choice = choose_efficiency(scenario);
-  part.efficiency = choice.efficiency;
-  part.tier = choice.tier;
-  part.error = choice.error;
-  if (is_ideal(scenario)) {
-    part.model = lesson_cost_model(model.shape, scenario, model.request, choice.efficiency);
-  } else {
-    cost::StepCostOptions options;
-    options.kv_dtype = model.key.kv_dtype;
-    options.parallelism = model.key.parallelism;
-    options.efficiency = choice.efficiency;
-    ULLAGE_TRY(part.model, cost::make_step_cost_model(model.shape, *scenario.device, options));
+  part.choice = choose_efficiency(scenario);
+  if (!model.loaded->costs) {
+    part.model = model.loaded->costs.error();
+    return costs_.add(std::move(part));
   }
+  cost::StepCostOptions options;
+  options.kv_dtype = model.key.kv_dtype;
+  options.parallelism = model.key.parallelism;
+  options.efficiency = part.choice.efficiency;
+  options.counts_all_parameters = is_ideal(scenario);
+  part.model = cost::make_step_cost_model(*model.loaded->costs, *scenario.device, options);
+  if (part.model && is_ideal(scenario)) idealise(lesson_weight_bytes(model.loaded->shape, scenario), *part.model);
   return costs_.add(std::move(part));
 }
 
@@ -158,8 +163,8 @@ Result<const BudgetPart*> Stages::budget_part(const Scenario& scenario, const Se
   const BudgetPart* known = budgets_.find([&](const BudgetPart::Key& key) { return key == part.key; });
   if (known != nullptr) return known;
   memory::BudgetInput input;
-  input.shape = &model.shape;
-  input.model = &model.memory;
+  input.shape = &model.loaded->shape;
+  input.model = &model.loaded->memory;
   input.device = scenario.device;
   input.profile = scenario.profile;
   input.parallelism = scenario.parallelism;
@@ -175,7 +180,7 @@ Result<const BudgetPart*> Stages::budget_part(const Scenario& scenario, const Se
   ULLAGE_TRY(part.budget, memory::make_budget(input));
   if (is_ideal(scenario)) {
     // Every parameter has the same number of bytes, embeddings too.
-    const Bytes weights(static_cast<int64_t>(lesson_weight_bytes(model.shape, scenario)));
+    const Bytes weights(static_cast<int64_t>(lesson_weight_bytes(model.loaded->shape, scenario)));
     if (!scenario.kv_memory)
       part.budget.kv_pool.bytes = part.budget.kv_pool.bytes + part.budget.weights.bytes - weights;
     part.budget.weights.bytes = weights;
@@ -199,24 +204,27 @@ memory::MemoryBudget& Stages::explained(const BudgetPart& part) {
 }
 
 EfficiencyChoice choose_efficiency(const Scenario& scenario) {
-  if (scenario.efficiency) return {.efficiency = *scenario.efficiency, .tier = Tier::kGiven, .error = 0};
   EfficiencyChoice out;
+  if (scenario.efficiency) {
+    out.efficiency = *scenario.efficiency;
+    out.tier = Tier::kModelled;
+    return out;
+  }
   if (is_ideal(scenario)) {
     out.efficiency.bandwidth = kLessonBandwidthEfficiency;
     out.efficiency.matmul = kLessonMatmulEfficiency;
     return out;
   }
-  const memory::Engine engine = scenario.profile->engine;
-  if (engine == memory::Engine::kVllm || engine == memory::Engine::kSglang) {
-    const cost::Calibration& known =
-        cost::find_calibration(engine == memory::Engine::kVllm ? "vllm" : "sglang", scenario.device->id);
-    return {.efficiency = known.efficiency, .tier = Tier::kCalibrated, .error = known.tpot_error};
-  }
-  out.efficiency.bandwidth = 0.75;
-  out.efficiency.matmul = 0.55;
-  out.efficiency.link = 0.7;
-  out.efficiency.link_latency = 10e-6;
-  out.efficiency.step_overhead = 1e-3;
+  std::string_view engine;
+  if (scenario.profile->engine == memory::Engine::kVllm) engine = "vllm";
+  if (scenario.profile->engine == memory::Engine::kSglang) engine = "sglang";
+  const cost::Calibration& calibration = cost::find_calibration(engine, scenario.device->id);
+  out.efficiency = calibration.efficiency;
+  out.tier = Tier::kCalibrated;
+  out.error = calibration.tpot_error;
+  out.ttft_error = calibration.ttft_error;
+  out.ttft_overhead = calibration.ttft_overhead;
+  out.ttft_wave = calibration.ttft_wave;
   return out;
 }
 

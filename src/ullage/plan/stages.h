@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "ullage/base/result.h"
+#include "ullage/cost/model_costs.h"
 #include "ullage/cost/step_cost.h"
 #include "ullage/memory/budget.h"
 #include "ullage/memory/kv_layout.h"
@@ -19,19 +20,43 @@
 
 namespace ullage::plan {
 
-// Depends on the model's levers, how it is divided, and the layout's.
-struct ModelPart {
+// What is reached of a device's peaks: given, or calibrated.
+struct EfficiencyChoice {
+  cost::Efficiency efficiency;
+  Tier tier = Tier::kModelled;
+  double error = 0;       // relative, median, of time per token
+  double ttft_error = 0;  // of TTFT
+  double ttft_overhead = 0;
+  double ttft_wave = 0;
+};
+EfficiencyChoice choose_efficiency(const Scenario& scenario);
+
+// Depends on what is loaded alone.
+struct ShapePart {
   struct Key {
     const model::ModelShape* shape = nullptr;
-    const memory::EngineProfile* profile = nullptr;
-    model::Parallelism parallelism;
-    model::KvDType kv_dtype = model::KvDType::kBF16;
     WeightPrecision weights = WeightPrecision::kAsStored;
     std::string weight_format;
     bool force_mha = false;
+    int64_t num_kv_heads = 0;
+    friend bool operator==(const Key&, const Key&) = default;
+  };
+  Key key;
+  model::ModelShape shape;  // with overrides
+  memory::ModelMemory memory;
+  Result<cost::ModelCosts> costs = Error{};
+  double expert_pick_share = 0;  // experts picked a token / experts, of the first layer that has any
+};
+
+// Depends on how the model is divided, and on the layout's levers, too.
+struct ModelPart {
+  struct Key {
+    ShapePart::Key loaded;
+    const memory::EngineProfile* profile = nullptr;
+    model::Parallelism parallelism;
+    model::KvDType kv_dtype = model::KvDType::kBF16;
     bool has_prefix_caching = true;
     bool is_hybrid_disabled = false;
-    int64_t num_kv_heads = 0;
     int64_t num_speculative_tokens = 0;
     int64_t block_size = 0;
     Adapters adapters;
@@ -39,16 +64,14 @@ struct ModelPart {
   };
   Key key;
   int64_t id = 0;
-  model::ModelShape shape;  // with overrides
+  std::shared_ptr<const ShapePart> loaded;
   std::vector<memory::KvLayers> kv_layers;
   memory::KvLayout layout;
   int64_t bytes_per_block = 0;  // of the pipeline stage with the most
-  memory::ModelMemory memory;
-  RequestShape request;    // of all stages, one rank of each
-  double stage_share = 1;  // of a request's bytes, in the stage that keeps the most
+  RequestShape request;         // of all stages, one rank of each
+  double stage_share = 1;       // of a request's bytes, in the stage that keeps the most
   Bytes adapters;
   double draft_weight_bytes = 0;  // of one rank, read for every drafted token
-  double expert_pick_share = 0;   // experts picked a token / experts, of the first layer that has any
 };
 
 struct CostPart {
@@ -58,10 +81,8 @@ struct CostPart {
     std::optional<cost::Efficiency> efficiency;
   };
   Key key;
-  cost::StepCostModel model;
-  cost::Efficiency efficiency;
-  Tier tier = Tier::kModelled;
-  double error = 0;
+  Result<cost::StepCostModel> model = Error{};  // an Error: what fits is known, how fast it is is not
+  EfficiencyChoice choice;
 };
 
 struct BudgetPart {
@@ -131,23 +152,17 @@ class Stages {
   Result<Found> find(const Scenario& scenario, const Settings& settings);
 
  private:
+  Result<std::shared_ptr<const ShapePart>> shape_part(const ShapePart::Key& key, const Scenario& scenario);
   Result<const ModelPart*> model_part(const Scenario& scenario, const Settings& settings);
   Result<const CostPart*> cost_part(const Scenario& scenario, const ModelPart& model);
   Result<const BudgetPart*> budget_part(const Scenario& scenario, const Settings& settings, const ModelPart& model);
 
+  std::vector<std::shared_ptr<const ShapePart>> shapes_;  // at most kMaxParts, the oldest goes first
   PartList<ModelPart> models_;
   PartList<CostPart> costs_;
   PartList<BudgetPart> budgets_;
   int64_t next_id_ = 0;
   memory::MemoryBudget explained_;
 };
-
-// What is reached of a device's peaks when the scenario does not say.
-struct EfficiencyChoice {
-  cost::Efficiency efficiency;
-  Tier tier = Tier::kModelled;
-  double error = 0;  // relative
-};
-EfficiencyChoice choose_efficiency(const Scenario& scenario);
 
 }  // namespace ullage::plan

@@ -13,11 +13,6 @@ constexpr int64_t kMaxPricedChunks = 12;
 
 bool is_ideal(const Scenario& scenario) { return scenario.profile->engine == memory::Engine::kLesson; }
 
-// Stages of a pipeline work one after another for one step; with `pipeline` micro-batches under way each is busy.
-double over_stages(const Scenario& scenario, double seconds) {
-  return seconds * static_cast<double>(scenario.parallelism.pipeline);
-}
-
 int64_t whole(double tokens) {
   const auto floor = static_cast<int64_t>(tokens);
   return floor + (static_cast<double>(floor) < tokens);
@@ -42,7 +37,7 @@ double chunk_seconds(const cost::StepCostModel& model, int64_t first, int64_t la
     const int64_t begin = first + index * chunk;
     const int64_t end = std::min(begin + chunk, last);
     items[0] = {.first_position = begin, .num_tokens = end - begin, .is_sampled = end == last, .count = 1};
-    return cost::step_cost(model, used).seconds;
+    return cost::step_cost(model, used).latency_seconds;
   };
   // The last chunk is short and sampled; it is priced by itself.
   double sum = price(num_chunks - 1);
@@ -69,7 +64,7 @@ double chunk_seconds(const cost::StepCostModel& model, int64_t first, int64_t la
 // A drafted token runs the draft layers once; they are bandwidth-bound at any batch that serves people.
 double draft_seconds(const Stages::Found& parts) {
   if (parts.model->draft_weight_bytes <= 0) return 0;
-  const cost::StepCostModel& model = parts.cost->model;
+  const cost::StepCostModel& model = *parts.cost->model;
   const double bytes = parts.model->draft_weight_bytes + model.head_weight_bytes;
   return static_cast<double>(parts.model->key.num_speculative_tokens) * bytes /
          (model.bytes_per_second * model.efficiency.bandwidth);
@@ -96,16 +91,6 @@ void fill_sustained(const Scenario& scenario, double extra_prompt_seconds, int64
 
 }  // namespace
 
-double share_touched(double share, int64_t num_tokens) {
-  double missed = 1;
-  double power = 1 - share;
-  for (int64_t n = num_tokens; n > 0; n /= 2) {
-    if (n % 2 == 1) missed *= power;
-    power *= power;
-  }
-  return 1 - missed;
-}
-
 double tokens_per_step(int64_t num_drafted, double acceptance_rate) {
   double sum = 1;
   double power = 1;
@@ -122,57 +107,43 @@ int64_t decode_position(const Scenario& scenario, const Settings& settings) {
   return whole(scenario.prompt_tokens + scenario.output_tokens / 2);
 }
 
-StepAnswer step_answer(const CostPart& part, std::span<const cost::WorkItem> items) {
+StepAnswer step_answer(const cost::StepCostModel& model, std::span<const cost::WorkItem> items) {
   StepAnswer out;
-  out.cost = cost::step_cost(part.model, items);
+  out.cost = cost::step_cost(model, items);
   const cost::StepCost& c = out.cost;
-  out.bound = c.bound;
+  const cost::Binding binding = cost::binding(c);
+  out.bound = binding.bound;
+  out.margin = binding.margin;
   if (!(c.seconds > 0)) return out;
-  // How far the longest is ahead of the next longest.
-  const std::array<double, 4> seconds{c.memory_seconds, c.compute_seconds, c.communication_seconds, c.overhead_seconds};
-  double longest = 0;
-  double next = 0;
-  for (const double s : seconds) {
-    if (s > longest) {
-      next = longest;
-      longest = s;
-    } else if (s > next) {
-      next = s;
-    }
-  }
-  out.margin = next > 0 ? longest / next : 0;
-  const double kv_bytes = c.kv_read_bytes + c.kv_write_bytes;
-  const double bytes = c.weight_bytes + kv_bytes;
-  const double flops = c.linear_flops + c.attention_flops;
-  if (bytes > 0) {
-    out.flops_per_byte = flops / bytes;
-    out.weight_share = c.weight_bytes / bytes;
-    out.kv_share = kv_bytes / bytes;
-  }
+  out.flops_per_byte = cost::flops_per_byte(c);
+  out.weight_share = cost::weight_share(c);
+  out.kv_share = cost::kv_share(c);
   out.communication_share = c.communication_seconds / c.seconds;
   out.tensor_duty = cost::tensor_duty(c);
-  out.dram_duty = bytes / part.model.bytes_per_second / c.seconds;
-  out.bandwidth_use = (c.weight_bytes + c.kv_read_bytes) / part.model.bytes_per_second / c.seconds;
+  out.dram_duty = cost::dram_duty(c);
+  out.bandwidth_use = (c.weight_bytes + c.kv_read_bytes) / model.bytes_per_second / c.seconds;
   return out;
 }
 
 Timing timing_of(const Scenario& scenario, const Settings& settings, const Stages::Found& parts, int64_t running) {
-  const cost::StepCostModel& model = parts.cost->model;
+  const cost::StepCostModel& model = *parts.cost->model;
+  const EfficiencyChoice& choice = parts.cost->choice;
   Timing out;
-  out.tier = parts.cost->tier;
-  out.error = parts.cost->error;
+  out.tier = choice.tier;
+  out.error = choice.error;
+  out.ttft_error = choice.ttft_error;
   const int64_t prompt = whole(scenario.prompt_tokens);
   const int64_t cached = std::min(prompt, cached_prefix_tokens(scenario, *parts.model));
   const int64_t budget = settings.max_num_batched_tokens;
 
-  out.ttft_seconds = over_stages(scenario, chunk_seconds(model, cached, prompt, budget, {}));
+  out.ttft_seconds = choice.ttft_overhead + chunk_seconds(model, cached, prompt, budget, {});
   out.ttft_uncached_seconds =
-      cached == 0 ? out.ttft_seconds : over_stages(scenario, chunk_seconds(model, 0, prompt, budget, {}));
+      cached == 0 ? out.ttft_seconds : choice.ttft_overhead + chunk_seconds(model, 0, prompt, budget, {});
   const int64_t last_chunk = prompt > cached ? (prompt - cached - 1) % budget + 1 : 0;
   if (last_chunk > 0) {
     const cost::WorkItem item{
         .first_position = prompt - last_chunk, .num_tokens = last_chunk, .is_sampled = true, .count = 1};
-    out.prefill = step_answer(*parts.cost, {&item, 1});
+    out.prefill = step_answer(model, {&item, 1});
   }
   if (running < 1) return out;
 
@@ -182,8 +153,8 @@ Timing timing_of(const Scenario& scenario, const Settings& settings, const Stage
       .position = decode_position(scenario, settings), .num_tokens = step_tokens, .count = micro_batch};
   const cost::WorkItem item{
       .first_position = decodes.position, .num_tokens = decodes.num_tokens, .is_sampled = true, .count = decodes.count};
-  out.decode = step_answer(*parts.cost, {&item, 1});
-  out.step_seconds = over_stages(scenario, out.decode.cost.seconds + draft_seconds(parts));
+  out.decode = step_answer(model, {&item, 1});
+  out.step_seconds = out.decode.cost.latency_seconds + draft_seconds(parts);
   out.tokens_per_step = tokens_per_step(parts.model->key.num_speculative_tokens, scenario.acceptance_rate);
   out.itl_seconds = out.step_seconds / out.tokens_per_step;
   out.decode_tokens_per_second = static_cast<double>(running * scenario.parallelism.data) / out.itl_seconds;
@@ -191,12 +162,13 @@ Timing timing_of(const Scenario& scenario, const Settings& settings, const Stage
   // A prompt gets what decodes leave of the step's tokens, and at least one.
   const int64_t chunk = std::max<int64_t>(1, budget - decodes.count * decodes.num_tokens);
   const int64_t num_chunks = ceil_div(std::max<int64_t>(1, prompt - cached), chunk);
-  const double mixed = over_stages(scenario, chunk_seconds(model, cached, prompt, chunk, decodes));
-  out.ttft_loaded_seconds = mixed;
+  const double mixed = chunk_seconds(model, cached, prompt, chunk, decodes);
   const int64_t widest = std::min(chunk, prompt - cached);
-  out.mixed_itl_seconds =
-      widest > 0 ? over_stages(scenario, chunk_seconds(model, prompt - widest, prompt, widest, decodes)) : 0;
+  out.mixed_itl_seconds = widest > 0 ? chunk_seconds(model, prompt - widest, prompt, widest, decodes) : 0;
   const double extra = std::max(0.0, mixed - static_cast<double>(num_chunks) * out.step_seconds);
+  // It arrives in the middle of a step, and meets some of the others' prompts: those that began together end together.
+  out.ttft_loaded_seconds =
+      choice.ttft_overhead + mixed + out.step_seconds / 2 + choice.ttft_wave * static_cast<double>(running - 1) * extra;
   // Micro-batches of a pipeline overlap: a prompt holds up one stage at a time.
   fill_sustained(scenario, extra / static_cast<double>(scenario.parallelism.pipeline), running, out);
   return out;
@@ -204,46 +176,24 @@ Timing timing_of(const Scenario& scenario, const Settings& settings, const Stage
 
 Crossovers crossovers_of(const Scenario& scenario, const Settings& settings, const Stages::Found& parts,
                          int64_t running) {
-  const cost::StepCostModel& model = parts.cost->model;
+  const cost::StepCostModel& model = *parts.cost->model;
   const int64_t batch = std::max<int64_t>(1, ceil_div(running, scenario.parallelism.pipeline));
   const int64_t position = decode_position(scenario, settings);
   Crossovers out;
-  out.ridge_flops_per_byte = model.attention_flops_per_second / model.bytes_per_second;
-
-  // The smallest n in [1, most] for which `holds`, which stays true from there on; 0 = none.
-  const auto smallest = [](int64_t most, const auto& holds) {
-    if (!holds(most)) return int64_t{0};
-    int64_t below = 0;
-    int64_t above = most;
-    while (above - below > 1) {
-      const int64_t middle = below + (above - below) / 2;
-      (holds(middle) ? above : below) = middle;
-    }
-    return above;
-  };
-  const auto decode = [&](int64_t count, int64_t first) {
-    const cost::WorkItem item{.first_position = first, .num_tokens = 1, .is_sampled = true, .count = count};
-    return cost::step_cost(model, {&item, 1});
-  };
-  out.kv_outweighs_weights_tokens = smallest(int64_t{1} << 30, [&](int64_t tokens) {
-    const cost::StepCost c = decode(batch, tokens);
-    return c.kv_read_bytes >= c.weight_bytes;
-  });
-  out.compute_bound_batch = smallest(int64_t{1} << 20, [&](int64_t count) {
-    const cost::StepCost c = decode(count, position);
-    return c.compute_seconds >= c.memory_seconds;
-  });
-  out.bandwidth_bound_prompt = smallest(int64_t{1} << 20, [&](int64_t tokens) {
-    const cost::WorkItem item{.first_position = 0, .num_tokens = tokens, .is_sampled = true, .count = 1};
-    const cost::StepCost c = cost::step_cost(model, {&item, 1});
-    return c.compute_seconds >= c.memory_seconds;
-  });
-  // Prompt tokens that fill the arithmetic a bandwidth-bound step leaves idle; their own attention is left out, since
-  // it depends on where in their prompt they are.
-  const cost::StepCost step = decode(batch, position);
-  const double idle = step.memory_seconds - step.compute_seconds;
-  if (idle > 0 && model.layer_seconds_per_token > 0) {
-    out.free_prefill_tokens = static_cast<int64_t>(idle * model.efficiency.matmul / model.layer_seconds_per_token);
+  out.ridge_flops_per_byte = cost::ridge_flops_per_byte(model);
+  const double context = cost::kv_outweighs_weights_tokens(model, batch);
+  out.kv_outweighs_weights_tokens = context < 1e15 ? whole(context) : 0;
+  out.compute_bound_batch = cost::compute_bound_batch(model, position + 1);
+  out.bandwidth_bound_prompt = cost::compute_bound_prompt(model);
+  const cost::WorkItem decodes{.first_position = position, .num_tokens = 1, .is_sampled = true, .count = batch};
+  // Their own attention is left out, since it depends on where in their prompt they are.
+  out.free_prefill_tokens = cost::free_prefill_tokens(model, {&decodes, 1}, 0, true);
+  if (scenario.device->host_bandwidth > 0) {
+    out.reload_break_even_tokens = cost::reload_break_even_tokens(model, scenario.device->host_bandwidth, 0);
+    const int64_t prompt = std::max<int64_t>(1, whole(scenario.prompt_tokens));
+    const cost::Reload reload = cost::reload(model, prompt, scenario.device->host_bandwidth, 0);
+    out.reload_seconds = reload.reload_seconds;
+    out.recompute_seconds = reload.recompute_seconds;
   }
   return out;
 }
