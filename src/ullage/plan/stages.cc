@@ -220,6 +220,8 @@ EfficiencyChoice choose_efficiency(const Scenario& scenario) {
   if (scenario.profile->engine == memory::Engine::kSglang) engine = "sglang";
   const cost::Calibration& calibration = cost::find_calibration(engine, scenario.device->id);
   out.efficiency = calibration.efficiency;
+  // Constants of other engines are no calibration of this one.
+  if (engine.empty()) return out;
   out.tier = Tier::kCalibrated;
   out.error = calibration.tpot_error;
   out.ttft_error = calibration.ttft_error;
