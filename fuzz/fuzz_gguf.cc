@@ -4,6 +4,7 @@
 
 #include "ullage/model/dequant.h"
 #include "ullage/model/gguf.h"
+#include "ullage/model/gguf_plan.h"
 #include "ullage/model/gguf_shape.h"
 #include "ullage/model/tensor_names.h"
 
@@ -36,7 +37,22 @@ void read_tensors(const GgufFile& file) {
 
 }  // namespace
 
+namespace {
+
+// Files of any architecture and tensor type, read for planning.
+void plan(const uint8_t* data, size_t size) {
+  const auto file = GgufFile::parse({reinterpret_cast<const std::byte*>(data), size}, "fuzz.gguf", GgufTypes::kAny);
+  if (!file) return;
+  const auto shape = planning_shape_from_gguf(*file);
+  if (!shape) return;
+  if (shape->layers.empty()) std::abort();
+  for (const LayerShape& layer : shape->layers) (void)kv_specs(layer);
+}
+
+}  // namespace
+
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  plan(data, size);
   const auto file = GgufFile::parse({reinterpret_cast<const std::byte*>(data), size}, "fuzz.gguf");
   if (!file) return 0;
   read_metadata(*file);

@@ -29,6 +29,8 @@ constexpr Row kReaders[] = {
     {"mamba", read_mamba},
     {"falcon_mamba", read_mamba},
     {"mamba2", read_mamba2},
+    {"deepseek_v4", refuse_deepseek_v4},
+    {"deepseek_ref", refuse_deepseek_v4},
     {"zamba", refuse_zamba},
     {"zamba2", refuse_zamba},
 };

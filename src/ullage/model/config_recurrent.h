@@ -35,7 +35,8 @@ Result<void> read_bamba(const ConfigSource& source, ModelShape& shape);
 Result<void> read_falcon_h1(const ConfigSource& source, ModelShape& shape);
 Result<void> read_mamba(const ConfigSource& source, ModelShape& shape);  // and FalconMamba
 Result<void> read_mamba2(const ConfigSource& source, ModelShape& shape);
-// Zamba 1 and 2: refused, with the reason.
+// Refused, each with the reason.
+Result<void> refuse_deepseek_v4(const ConfigSource& source, ModelShape& shape);
 Result<void> refuse_zamba(const ConfigSource& source, ModelShape& shape);
 
 }  // namespace ullage::model

@@ -185,6 +185,7 @@ TEST(ConfigRecurrent, WhatContradictsItselfIsRefused) {
            "layer_types": ["full_attention", "other"], "vocab_size": 8})",
        "config.json/layer_types/1"},
       {R"({"model_type": "zamba2", "hidden_size": 8})", "config.json/model_type"},
+      {R"({"model_type": "deepseek_v4", "hidden_size": 4096})", "config.json/model_type"},
   };
   for (const auto& each : cases) {
     const auto shape = parse_config(each.json, "config.json");
