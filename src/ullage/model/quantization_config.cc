@@ -307,13 +307,19 @@ Result<Quantization> read_quantization(const Json& config, std::string_view wher
 }
 
 Result<Quantization> parse_hf_quant_config(std::string_view json, std::string_view where) {
-  ULLAGE_TRY(const SortedJson document, parse_sorted_json(json, where, {.max_bytes = kMaxHfQuantBytes}));
-  const Json config = document;
-  if (!config.is_object() || !config.contains("quantization") || !config["quantization"].is_object()) {
+  ULLAGE_TRY(SortedJson document, parse_sorted_json(json, where, {.max_bytes = kMaxHfQuantBytes}));
+  if (!document.is_object() || !document.contains("quantization") || !document["quantization"].is_object()) {
     return Error{ErrorCode::kInvalidArgument, "has no \"quantization\"; is it a hf_quant_config.json of modelopt?",
                  std::string(where)};
   }
-  const Json& own = config["quantization"];
+  SortedJson& given = document["quantization"];
+  // Lists of thousands of experts become one entry a layer before they are copied: Json's objects are slow to fill.
+  if (given.contains("quantized_layers") && given["quantized_layers"].is_object()) {
+    SortedJson layers = SortedJson::object();
+    for (const auto& [name, own] : given["quantized_layers"].items()) layers.emplace(canonical_module(name), own);
+    given["quantized_layers"] = std::move(layers);
+  }
+  const Json own = given;
   const std::string place = at(where, "quantization");
   Quantization quantization;
   ULLAGE_TRY_VOID(read_modelopt(own, place, quantization));

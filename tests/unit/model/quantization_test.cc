@@ -175,6 +175,29 @@ TEST(Quantization, HfQuantConfigIsReadToo) {
   EXPECT_EQ(quantization->kv_cache_dtype, "fp8_e4m3");
 }
 
+// nvidia/NVIDIA-Nemotron-3.5-Lightning-30B-A3B-NVFP4 lists every expert of every layer.
+TEST(Quantization, ExpertsAlikeAreOneEntry) {
+  std::string layers;
+  for (int expert = 0; expert < 200; ++expert) {
+    for (const char* part : {"up_proj", "down_proj"}) {
+      layers += "\"backbone.layers.1.mixer.experts." + std::to_string(expert) + "." + part +
+                "\": {\"quant_algo\": \"W4A16_NVFP4\", \"group_size\": 16},";
+    }
+  }
+  layers += R"("backbone.layers.0.mixer.in_proj": {"quant_algo": "FP8"})";
+  const auto quantization = parse_hf_quant_config(
+      R"({"quantization": {"quant_algo": "MIXED_PRECISION", "quantized_layers": {)" + layers + "}}}", "hf.json");
+  ASSERT_TRUE(quantization) << quantization.error().to_string();
+  size_t num_targets = 0;
+  for (const QuantizedModules& group : quantization->groups) num_targets += group.targets.size();
+  EXPECT_EQ(num_targets, 3u);
+  ModelShape shape;
+  shape.layers.resize(4);
+  shape.quantization = *quantization;
+  EXPECT_EQ(bytes(shape, "model.layers.1.mlp.experts.up_proj", WeightRole::kExperts), kNumbers / 2 + kNumbers / 16 + 4);
+  EXPECT_EQ(bytes(shape, "model.layers.0.mamba.in_proj", WeightRole::kAttention), kNumbers + 8);
+}
+
 TEST(Quantization, WhatIsUnknownIsRefusedByName) {
   const struct {
     const char* config;
