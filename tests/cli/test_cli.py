@@ -101,7 +101,7 @@ class Usage(CliTest):
     def test_commands(self):
         self.usage_fails([], "a command is missing")
         self.usage_fails(["serv", STORIES], '"serv"', "did you mean serve?")
-        self.usage_fails(["plan"], '"plan"', "serve, generate, inspect")
+        self.usage_fails(["zzz"], '"zzz"', "serve, generate, inspect")
         self.usage_fails(["--port", "1", "serve"], "--port")
 
     def test_what_is_missing_or_too_much(self):

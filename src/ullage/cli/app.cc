@@ -24,17 +24,32 @@ constexpr const char* kDescription =
     "  ullage serve MODEL              an OpenAI-compatible server on this machine's cores\n"
     "  ullage generate MODEL \"text\"    one answer, streamed to the terminal\n"
     "  ullage inspect MODEL            what a model is and what its cache costs, from its header\n"
+    "  ullage plan MODEL --device D    what it holds on a device and how fast it will be, no weights needed\n"
+    "  ullage explain A B              why two plans differ, term by term\n"
     "  ullage devices [NAME]           accelerators and processors: memory, bandwidth, FLOP/s\n"
     "  ullage models [NAME]            models known by name\n"
     "  ullage calibrate                measures this machine into a device\n\n"
-    "MODEL is a .gguf file, a Hugging Face directory, a name in the Hugging Face cache, or stories260K (bundled).\n";
+    "MODEL is a .gguf file, a Hugging Face directory, a name in the Hugging Face cache, or stories260K (bundled);\n"
+    "plan and inspect take a config.json, too.\n";
 
 // llama-server's short names with more than one letter, which the parser would read as several flags.
 std::vector<std::string> arguments(int argc, char** argv) {
-  static constexpr std::pair<const char*, const char*> kAliases[] = {
-      {"-np", "--parallel"}, {"-ctk", "--cache-type-k"}, {"-ctv", "--cache-type-v"}, {"-ub", "--ubatch-size"}};
+  static constexpr std::pair<const char*, const char*> kAliases[] = {{"-np", "--parallel"},
+                                                                     {"-ctk", "--cache-type-k"},
+                                                                     {"-ctv", "--cache-type-v"},
+                                                                     {"-ub", "--ubatch-size"},
+                                                                     {"-tp", "--tp"},
+                                                                     {"-pp", "--pp"},
+                                                                     {"-dp", "--dp"},
+                                                                     {"-ep", "--ep"},
+                                                                     {"-dcp", "--dcp"}};
   std::vector<std::string> args(argv + 1, argv + argc);
+  if (!args.empty() && args.front() == "help") {  // "help plan" is "plan --help"
+    args.erase(args.begin());
+    args.insert(args.begin() + (args.empty() ? 0 : 1), "--help");
+  }
   for (std::string& arg : args) {
+    if (arg == "--") break;  // what follows is somebody else's line
     for (const auto& [alias, name] : kAliases) {
       if (arg == alias) arg = name;
     }
@@ -72,9 +87,10 @@ int run(int argc, char** argv) {
       "interrupted.\n");
   app.require_subcommand(1);
   app.option_defaults()->always_capture_default(false);
-  const std::pair<const char*, Command> commands[] = {{"serve", add_serve(app)},     {"generate", add_generate(app)},
-                                                      {"inspect", add_inspect(app)}, {"devices", add_devices(app)},
-                                                      {"models", add_models(app)},   {"calibrate", add_calibrate(app)}};
+  const std::pair<const char*, Command> commands[] = {{"serve", add_serve(app)},        {"generate", add_generate(app)},
+                                                      {"inspect", add_inspect(app)},    {"plan", add_plan(app)},
+                                                      {"devices", add_devices(app)},    {"models", add_models(app)},
+                                                      {"calibrate", add_calibrate(app)}};
   try {
     app.parse(arguments(argc, argv));
   } catch (const CLI::ParseError& error) {

@@ -20,5 +20,7 @@ Command add_inspect(CLI::App& app);
 Command add_devices(CLI::App& app);
 Command add_models(CLI::App& app);
 Command add_calibrate(CLI::App& app);
+Command add_plan(CLI::App& app);
+Command add_explain(CLI::App& app);
 
 }  // namespace ullage::cli

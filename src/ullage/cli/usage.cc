@@ -88,6 +88,9 @@ std::string explain(const CLI::App& command, const CLI::ParseError& error) {
   if (flag != rest.end()) return unknown_flag(command, *flag);
   std::string message = error.what();
   if (message == "--model is required") return "MODEL is missing: a .gguf file, a directory, a name, or stories260K";
+  if (message == "A is required" || message == "B is required") {
+    return "two plans are wanted: each a plan's arguments in quotes, or B what changes of A";
+  }
   if (message == "--prompt is required") return "the prompt is missing: a text in quotes, or - to read it from stdin";
   if (!rest.empty()) return extra_argument(command, rest.front());
   return message;
@@ -102,7 +105,7 @@ std::string usage_error(const CLI::App& app, const CLI::ParseError& error, const
     return fmt::format("error: {}\n(ullage {} --help explains every flag)\n", explain(*commands[0], error),
                        commands[0]->get_name());
   }
-  const std::string why = first.empty()   ? "a command is missing, such as serve, generate or inspect"
+  const std::string why = first.empty()   ? "a command is missing, such as plan, serve, generate or inspect"
                           : is_flag_first ? fmt::format("a command comes first, before {}", first)
                                           : unknown_command(app, first);
   return fmt::format("error: {}\n(ullage --help explains the commands)\n", why);
