@@ -17,15 +17,16 @@ endif()
 # One target carries what all share. -ffp-contract=off: the core gives the same bits with every compiler and in
 # WebAssembly; kernels in cpu/ use explicit fused operations where they want them.
 add_library(ullage_flags INTERFACE)
-target_compile_options(ullage_flags INTERFACE -Wall -Wextra -Wshadow -Wnon-virtual-dtor -Wconversion -Wno-sign-conversion
-                       -ffp-contract=off)
+# Whoever uses an installed layer gets the language and the place of its headers, none of our warnings.
+target_compile_features(ullage_flags INTERFACE cxx_std_20)
+target_compile_options(ullage_flags INTERFACE $<BUILD_INTERFACE:-Wall;-Wextra;-Wshadow;-Wnon-virtual-dtor;-Wconversion;-Wno-sign-conversion;-ffp-contract=off>)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # GCC 12 warns of overlapping copies inside std::string itself (GCC bug 105651), and at -O3 of the members of a
   # std::variant that are not its present one. Sanitizers and clang-tidy look for the real thing.
-  target_compile_options(ullage_flags INTERFACE -Wno-restrict -Wno-maybe-uninitialized)
+  target_compile_options(ullage_flags INTERFACE $<BUILD_INTERFACE:-Wno-restrict;-Wno-maybe-uninitialized>)
 endif()
 if(ULLAGE_WERROR)
-  target_compile_options(ullage_flags INTERFACE -Werror)
+  target_compile_options(ullage_flags INTERFACE $<BUILD_INTERFACE:-Werror>)
 endif()
 if(ULLAGE_SANITIZE)
   target_compile_options(ullage_flags INTERFACE -fsanitize=${ULLAGE_SANITIZE} -fno-omit-frame-pointer
@@ -40,7 +41,7 @@ if(ULLAGE_BUILD_FUZZ)
   # Coverage feedback in every layer; the fuzz targets add the driver with -fsanitize=fuzzer.
   target_compile_options(ullage_flags INTERFACE -fsanitize=fuzzer-no-link)
 endif()
-target_include_directories(ullage_flags INTERFACE "${CMAKE_SOURCE_DIR}/src")
+target_include_directories(ullage_flags INTERFACE "$<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}/src>" "$<INSTALL_INTERFACE:include>")
 
 if(CMAKE_SYSTEM_NAME STREQUAL "WASI")
   # Debian's header-only libraries lie in /usr/include beside glibc's headers: searched last, so that wasi-libc's win.
