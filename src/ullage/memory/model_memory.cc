@@ -1,6 +1,7 @@
 #include "ullage/memory/model_memory.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <string_view>
 #include <utility>
 
@@ -135,7 +136,8 @@ RankWeights stage_weights(const ModelMemory& model, const model::Parallelism& pa
   const bool is_last = stage + 1 == parallelism.pipeline;
   for (size_t kind = 0; kind < model.layer_kinds.size(); ++kind) {
     const auto begin = model.layer_kind.begin();
-    const int64_t times = std::count(begin + range.begin, begin + range.end, static_cast<int32_t>(kind));
+    const int64_t times = std::count(begin + static_cast<std::ptrdiff_t>(range.begin),
+                                     begin + static_cast<std::ptrdiff_t>(range.end), static_cast<int32_t>(kind));
     if (times > 0) add_bytes(weights, model.layer_kinds[kind], parallelism, times);
   }
   if (stage == 0 || (is_last && model.has_tied_embeddings)) add_bytes(weights, model.embedding, parallelism, 1);

@@ -1,6 +1,7 @@
 #include "ullage/memory/startup.h"
 
 #include <algorithm>
+#include <cstddef>
 
 #include "ullage/base/check.h"
 
@@ -13,7 +14,8 @@ Result<KvLayout> stage_layout(const BudgetInput& input, const KvLayoutOptions& o
   model::ModelShape part = *input.shape;
   const model::LayerRange range =
       model::stage_layers(static_cast<int64_t>(part.layers.size()), input.parallelism.pipeline, stage);
-  part.layers.assign(input.shape->layers.begin() + range.begin, input.shape->layers.begin() + range.end);
+  const auto first = input.shape->layers.begin();
+  part.layers.assign(first + static_cast<std::ptrdiff_t>(range.begin), first + static_cast<std::ptrdiff_t>(range.end));
   return make_kv_layout(part, options);
 }
 
