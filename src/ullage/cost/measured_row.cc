@@ -104,17 +104,23 @@ Result<model::ModelShape> shape_in_precision(const model::ModelShape& shape, std
   return out;
 }
 
-Result<RowPredictions> predict_row(const model::ModelShape& shape, const hardware::Device& device,
-                                   const MeasuredRow& row, double max_running) {
+Result<RowPredictions> predict_row(const ModelCosts& costs, const hardware::Device& device, const MeasuredRow& row,
+                                   double max_running) {
   ULLAGE_TRY(const RowSetting setting, row_setting(row));
-  ULLAGE_TRY_VOID(model::check_parallelism(shape, setting.parallelism));
-  ULLAGE_TRY(const ModelCosts costs, make_model_costs(shape));
   RowPredictions out;
   out.calibration = &find_calibration(row.backend, device.id);
   ULLAGE_TRY(out.modelled, predict(costs, device, setting, row, Efficiency{}, max_running, 0, 0));
   ULLAGE_TRY(out.calibrated, predict(costs, device, setting, row, out.calibration->efficiency, max_running,
                                      out.calibration->ttft_overhead, out.calibration->ttft_wave));
   return out;
+}
+
+Result<RowPredictions> predict_row(const model::ModelShape& shape, const hardware::Device& device,
+                                   const MeasuredRow& row, double max_running) {
+  ULLAGE_TRY(const RowSetting setting, row_setting(row));
+  ULLAGE_TRY_VOID(model::check_parallelism(shape, setting.parallelism));
+  ULLAGE_TRY(const ModelCosts costs, make_model_costs(shape));
+  return predict_row(costs, device, row, max_running);
 }
 
 Result<model::ModelShape> splitwise_shape(std::string_view name) {

@@ -54,6 +54,10 @@ struct RowPredictions {
 Result<RowPredictions> predict_row(const model::ModelShape& shape, const hardware::Device& device,
                                    const MeasuredRow& row, double max_running);
 
+// For many rows of one shape: `costs` is made once. REQUIRES: check_parallelism passed.
+Result<RowPredictions> predict_row(const ModelCosts& costs, const hardware::Device& device, const MeasuredRow& row,
+                                   double max_running);
+
 // The models that splitwise measured, "llama2-70b" and "bloom-176b", in 16 bits.
 Result<model::ModelShape> splitwise_shape(std::string_view name);
 

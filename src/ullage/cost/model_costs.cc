@@ -146,7 +146,8 @@ Result<ModelCosts> make_model_costs(const model::ModelShape& shape) {
     matrix.name = matrix.name.find("down_proj") != std::string::npos ? "down_proj" : "";
     matrix.layer = -1;
     if (matrix.role == WeightRole::kEmbedding) {
-      costs.embedding = std::move(matrix);
+      // The first is of tokens; further ones (positions) are looked up alike and never an output head.
+      if (costs.embedding.rows == 0) costs.embedding = std::move(matrix);
     } else if (matrix.role == WeightRole::kOutputHead) {
       costs.head = std::move(matrix);
       costs.has_own_head = true;
