@@ -43,8 +43,9 @@ void finish(ByType& types, StoredWeights& weights) {
     weights.bytes += type.bytes;
     weights.by_type.push_back(std::move(type));
   }
-  std::stable_sort(weights.by_type.begin(), weights.by_type.end(),
-                   [](const StoredType& a, const StoredType& b) { return a.bytes > b.bytes; });
+  std::sort(weights.by_type.begin(), weights.by_type.end(), [](const StoredType& a, const StoredType& b) {
+    return a.bytes != b.bytes ? a.bytes > b.bytes : a.name < b.name;
+  });
 }
 
 Result<void> add_gguf(const std::string& path, ByType& types) {
