@@ -1,13 +1,13 @@
 #!/bin/sh
 # Builds the fuzzers and runs each for some seconds (60 unless told), two at a time:
-#   scripts/fuzz.sh [seconds] [name...]        names: gguf safetensors config tokenizer request plan
+#   scripts/fuzz.sh [seconds] [name...]        names: gguf safetensors config tokenizer request plan log
 # Ends non-zero when an input made one crash, hang or take too much memory; the input stays in build/fuzz/artifacts.
 set -eu
 cd "$(dirname "$0")/.."
 seconds="${1:-60}"
 case $seconds in *[!0-9]*) sed -n '2,4s/^# //p' "$0" >&2 && exit 2 ;; esac
 [ $# -gt 0 ] && shift
-[ $# -gt 0 ] || set -- gguf safetensors config tokenizer request plan
+[ $# -gt 0 ] || set -- gguf safetensors config tokenizer request plan log
 build="${ULLAGE_FUZZ_BUILD:-build/fuzz}"
 
 cmake --preset fuzz -B "$build" >/dev/null

@@ -14,6 +14,7 @@ constexpr VllmLayoutRules kRules[] = {
      .latent_state_alignment = 64,
      .latent_padding = 128,
      .max_concurrent_batches = 1,
+     .caches_hybrid_prefixes = false,
      .prints_derived_tokens = false},
     // V1 without the hybrid manager.
     {.from = 8'000,
@@ -22,6 +23,7 @@ constexpr VllmLayoutRules kRules[] = {
      .pads_unlike_pages = false,
      .latent_state_alignment = 64,
      .max_concurrent_batches = 1,
+     .caches_hybrid_prefixes = false,
      .prints_derived_tokens = false},
     // Groups as large as the smallest kind (kv_cache_utils.py of 0.9.1 to 0.11.2).
     {.from = 9'001,
@@ -29,6 +31,7 @@ constexpr VllmLayoutRules kRules[] = {
      .pads_unlike_pages = false,
      .latent_state_alignment = 64,
      .max_concurrent_batches = 1,
+     .caches_hybrid_prefixes = false,
      .prints_derived_tokens = false},
     // The exception for drafters' layers: below 1.25 times the smallest (0.12), then 1.5 times (0.18).
     {.from = 12'000,
@@ -36,17 +39,23 @@ constexpr VllmLayoutRules kRules[] = {
      .pads_unlike_pages = false,
      .latent_state_alignment = 64,
      .max_concurrent_batches = 1,
+     .caches_hybrid_prefixes = false,
      .prints_derived_tokens = false},
     {.from = 18'000,
      .pads_unlike_pages = false,
      .latent_state_alignment = 64,
      .max_concurrent_batches = 1,
+     .caches_hybrid_prefixes = false,
      .prints_derived_tokens = false},
     // Tokens derived from concurrency.
-    {.from = 20'002, .pads_unlike_pages = false, .latent_state_alignment = 64, .max_concurrent_batches = 1},
+    {.from = 20'002,
+     .pads_unlike_pages = false,
+     .latent_state_alignment = 64,
+     .max_concurrent_batches = 1,
+     .caches_hybrid_prefixes = false},
     // Pages that do not divide are padded.
-    {.from = 24'000, .latent_state_alignment = 64, .max_concurrent_batches = 1},
-    // Windows keep room for every batch in flight.
+    {.from = 24'000, .latent_state_alignment = 64, .max_concurrent_batches = 1, .caches_hybrid_prefixes = false},
+    // Windows keep room for every batch in flight; prefixes are cached in models with states.
     {.from = 26'000, .latent_state_alignment = 64},
     {.from = 27'000},
 };

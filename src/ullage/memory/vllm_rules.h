@@ -16,6 +16,7 @@ struct VllmLayoutRules {
   int64_t latent_state_alignment = 0;  // state_block_alignment of models of latent attention; 0 = the newest rule
   int64_t latent_padding = 1;          // latent vectors are padded to a multiple of so many numbers
   int64_t max_concurrent_batches = 2;  // of asynchronous scheduling, that windows keep room for
+  bool caches_hybrid_prefixes = true;  // prefix caching is on by default for models with states, too
   bool prints_derived_tokens = true;   // else tokens are num_blocks // groups * the smallest block
 };
 
