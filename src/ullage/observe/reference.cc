@@ -4,8 +4,11 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include "ullage/observe/lesson_cases.h"
 #include "ullage/observe/reference_rows.h"
+#include "ullage/observe/reference_tables.h"
 
 namespace ullage::observe {
 namespace {
@@ -24,6 +27,26 @@ SetResult vllm_plan(const ReferenceFiles& files, int64_t max_misses) {
   return check_vllm_plan(*text, path, max_misses);
 }
 
+SetResult lesson_cases(const ReferenceFiles& files, int64_t max_misses) {
+  const std::string path = "lesson-cases.json";
+  const Result<std::string> text = files.read(path);
+  if (!text) return missing("lesson-cases");
+  SetWriter set("lesson-cases", max_misses);
+  const Result<std::vector<LessonCase>> cases = run_lesson_cases(*text, path);
+  if (!cases) {
+    set.miss(cases.error().to_string());
+    return set.result;
+  }
+  for (const LessonCase& one : *cases) {
+    if (one.passed()) {
+      set.pass();
+    } else {
+      set.miss(fmt::format("{}: {}", one.id, fmt::join(one.misses, "; ")));
+    }
+  }
+  return set.result;
+}
+
 }  // namespace
 
 bool ReferenceReport::has_miss() const {
@@ -34,10 +57,13 @@ bool ReferenceReport::has_miss() const {
 Result<ReferenceReport> run_reference(const ReferenceFiles& files, int64_t max_misses) {
   ULLAGE_TRY(ReferenceModels models, ReferenceModels::read(files));
   ReferenceReport report;
+  report.sets.push_back(lesson_cases(files, max_misses));
   report.sets.push_back(vllm_plan(files, max_misses));
   report.sets.push_back(check_configs(files, max_misses));
   report.sets.push_back(check_startups(files, models, max_misses));
   report.sets.push_back(check_bootlogs(files, models, max_misses));
+  report.sets.push_back(silicon_table(files, models));
+  report.sets.push_back(splitwise_table(files));
   if (std::all_of(report.sets.begin(), report.sets.end(), [](const SetResult& set) { return set.is_missing; })) {
     return Error{
         ErrorCode::kNotFound,

@@ -1,6 +1,8 @@
 // Start-up records of public logs: from the KV memory that they print to their tokens or blocks, within the rounding of
 // the printed GiB and 0.6 %; and what the reader of logs finds in their raw lines.
+#include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -8,6 +10,7 @@
 #include "ullage/observe/log_text.h"
 #include "ullage/observe/reference_logged.h"
 #include "ullage/observe/reference_rows.h"
+#include "ullage/observe/reference_tables.h"
 
 namespace ullage::observe {
 namespace {
@@ -82,7 +85,38 @@ Result<double> error_of(const Json& row, const model::ModelShape& shape, const L
   return static_cast<double>(printed_tokens(logged, blocks, start.max_model_len)) / static_cast<double>(tokens) - 1;
 }
 
-void check_row(const Json& row, ReferenceModels& models, SetWriter& set, std::vector<double>& errors) {
+// Tokens (or blocks) from scratch, for rows that name their device; none when the weights do not fit by our count.
+void add_scratch(const Json& row, const model::ModelShape& shape, const MappedModel& mapped, const LoggedStart& start,
+                 std::string_view where, SetWriter& set, std::vector<double>& errors) {
+  ScratchStart scratch;
+  scratch.start = start;
+  scratch.device = text_of(row, "gpu");
+  if (scratch.device.empty()) return;
+  scratch.utilization = number_of(row, "gpu_memory_utilization").value_or(0);
+  scratch.max_num_seqs = count_of(row, "max_num_seqs");
+  scratch.is_eager = flag_of(row, "enforce_eager").value_or(false);
+  const Result<model::ModelShape> loaded =
+      shape_as_loaded(shape, mapped, text_of(row, "quantization"), text_of(row, "weight_dtype"));
+  const Result<memory::StartupPrediction> found =
+      loaded ? predict_start(*loaded, scratch) : Result<memory::StartupPrediction>(loaded.error());
+  if (!found) {
+    set.note(fmt::format("{}: from scratch: {}", where, found.error().to_string()));
+    return;
+  }
+  const int64_t tokens = count_of(row, "kv_tokens");
+  const int64_t blocks = count_of(row, "num_gpu_blocks");
+  if (tokens < 1) {
+    errors.push_back(std::abs(static_cast<double>(found->num_blocks) / static_cast<double>(blocks) - 1));
+    return;
+  }
+  const Result<LoggedLayout> logged = layout_of(*loaded, start);
+  if (!logged) return;
+  const int64_t ours = printed_tokens(*logged, found->num_blocks, start.max_model_len);
+  errors.push_back(std::abs(static_cast<double>(ours) / static_cast<double>(tokens) - 1));
+}
+
+void check_row(const Json& row, ReferenceModels& models, SetWriter& set, std::vector<double>& errors,
+               std::vector<double>& scratch_errors) {
   if (!flag_of(row, "complete_for_tokens").value_or(false)) return;
   const std::string model = text_of(row, "model");
   const std::string where = fmt::format("bootlogs {} {}", text_of(row, "id"), model);
@@ -102,6 +136,7 @@ void check_row(const Json& row, ReferenceModels& models, SetWriter& set, std::ve
     set.miss(fmt::format("{}: {}", where, error.error().to_string()));
     return;
   }
+  add_scratch(row, **shape, *mapped, *start, where, set, scratch_errors);
   errors.push_back(std::abs(*error));
   if (std::abs(*error) <= kTolerance) {
     set.pass();
@@ -115,6 +150,7 @@ void check_row(const Json& row, ReferenceModels& models, SetWriter& set, std::ve
 SetResult check_bootlogs(const ReferenceFiles& files, ReferenceModels& models, int64_t max_misses) {
   SetWriter set("bootlogs", max_misses);
   std::vector<double> errors;
+  std::vector<double> scratch_errors;
   for (const std::string& name : files.list("bootlogs")) {
     if (!name.ends_with(".jsonl")) continue;
     const std::string path = "bootlogs/" + name;
@@ -125,11 +161,14 @@ SetResult check_bootlogs(const ReferenceFiles& files, ReferenceModels& models, i
       set.miss(rows.error().to_string());
       continue;
     }
-    for (const Json& row : *rows) check_row(row, models, set, errors);
+    for (const Json& row : *rows) check_row(row, models, set, errors, scratch_errors);
   }
   set.result.is_missing = set.result.total == 0;
   if (!errors.empty())
     set.result.table.push_back(error_row("tokens from logged KV memory", "exact", std::move(errors)));
+  if (!scratch_errors.empty()) {
+    set.result.table.push_back(error_row("tokens from scratch", "calibrated", std::move(scratch_errors)));
+  }
   return set.result;
 }
 

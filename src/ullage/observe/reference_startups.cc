@@ -1,11 +1,13 @@
 // Start-ups of a CSV of runs (vLLM 0.19 on H100): from the logged KV memory to the blocks, and from those to tokens and
 // concurrency.
 #include <cmath>
+#include <utility>
 
 #include <fmt/format.h>
 
 #include "ullage/observe/reference_logged.h"
 #include "ullage/observe/reference_rows.h"
+#include "ullage/observe/reference_tables.h"
 
 namespace ullage::observe {
 namespace {
@@ -76,7 +78,37 @@ Result<std::string> check_row(const CsvRow& row, const model::ModelShape& shape,
   return std::string();
 }
 
-void check_table(const CsvTable& table, const std::string& path, ReferenceModels& models, SetWriter& set) {
+// Relative errors from scratch: of weights, and of KV memory in shares of the requested memory.
+struct ScratchErrors {
+  std::vector<double> weights;
+  std::vector<double> kv_memory;
+};
+
+void add_scratch(const CsvRow& row, const model::ModelShape& shape, const MappedModel& mapped, const LoggedStart& start,
+                 std::string_view where, SetWriter& set, ScratchErrors& errors) {
+  ScratchStart scratch;
+  scratch.start = start;
+  scratch.device = std::string(row.text("gpu"));
+  scratch.utilization = row.number("gpu_memory_utilization").value_or(0);
+  const Result<model::ModelShape> loaded = shape_as_loaded(shape, mapped, row.text("quantization"), row.text("dtype"));
+  const Result<memory::StartupPrediction> found =
+      loaded ? predict_start(*loaded, scratch) : Result<memory::StartupPrediction>(loaded.error());
+  if (!found) {
+    set.note(fmt::format("{}: {}", where, found.error().to_string()));
+    return;
+  }
+  const auto gib = [](Bytes bytes) { return static_cast<double>(bytes.value) / static_cast<double>(kGiB); };
+  const auto weights = row.number("weights_memory_gib");
+  const auto requested = row.number("requested_memory_gib");
+  const auto kv = row.number("kv_cache_memory_gib");
+  if (weights && *weights > 0) errors.weights.push_back(std::abs(gib(found->printed.weights.bytes) / *weights - 1));
+  if (requested && kv && *requested > 0) {
+    errors.kv_memory.push_back(std::abs(gib(found->printed.kv_pool.bytes) - *kv) / *requested);
+  }
+}
+
+void check_table(const CsvTable& table, const std::string& path, ReferenceModels& models, SetWriter& set,
+                 ScratchErrors& errors) {
   const std::string version = version_of(path);
   for (size_t i = 0; i < table.size(); ++i) {
     const CsvRow row = table.row(i);
@@ -93,6 +125,7 @@ void check_table(const CsvTable& table, const std::string& path, ReferenceModels
       continue;
     }
     const Result<LoggedStart> start = start_of(row, version, *mapped, **shape, where);
+    if (start) add_scratch(row, **shape, *mapped, *start, where, set, errors);
     const Result<std::string> found =
         start ? check_row(row, **shape, *start, where, set) : Result<std::string>(start.error());
     if (found && found->empty()) {
@@ -107,6 +140,7 @@ void check_table(const CsvTable& table, const std::string& path, ReferenceModels
 
 SetResult check_startups(const ReferenceFiles& files, ReferenceModels& models, int64_t max_misses) {
   SetWriter set("startups", max_misses);
+  ScratchErrors errors;
   for (const std::string& name : files.list("startups")) {
     if (!name.ends_with(".csv")) continue;
     const std::string path = "startups/" + name;
@@ -116,9 +150,16 @@ SetResult check_startups(const ReferenceFiles& files, ReferenceModels& models, i
       set.miss(table.error().to_string());
       continue;
     }
-    check_table(*table, path, models, set);
+    check_table(*table, path, models, set, errors);
   }
   set.result.is_missing = set.result.total == 0;
+  if (!errors.weights.empty()) {
+    set.result.table.push_back(error_row("weights from scratch", "calibrated", std::move(errors.weights)));
+  }
+  if (!errors.kv_memory.empty()) {
+    set.result.table.push_back(
+        error_row("KV memory from scratch / requested", "calibrated", std::move(errors.kv_memory)));
+  }
   return set.result;
 }
 

@@ -151,7 +151,7 @@ SetResult check_vllm_plan(std::string_view text, std::string_view path, int64_t 
 
 SetResult check_configs(const ReferenceFiles& files, int64_t max_misses) {
   SetWriter set("configs", max_misses);
-  for (const char* folder : {"configs", "configs_partial"}) {
+  for (const char* folder : {"configs"}) {
     for (const std::string& name : files.list(folder)) {
       const std::string path = fmt::format("{}/{}", folder, name);
       if (!name.ends_with(".json") || name.ends_with(".hf_quant_config.json")) continue;
