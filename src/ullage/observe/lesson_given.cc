@@ -26,6 +26,9 @@ constexpr std::array<ShapeNumbers, 3> kSpokenOf{{
     {"Qwen2.5-7B-Instruct", 28, 3584, 18944, 28, 4, 128, 152064, true},
 }};
 
+// Of a size that a file states; what is beyond every device is cut there.
+Bytes bytes_of_gib(double gib) { return Bytes(static_cast<int64_t>(std::min(gib, 1e6) * static_cast<double>(kGiB))); }
+
 model::ModelShape dense_shape(const ShapeNumbers& numbers) {
   model::ModelShape shape;
   shape.architecture = "llama";
@@ -98,7 +101,7 @@ Result<hardware::Device> read_device(std::string_view name, const Json& json, st
     return Error{ErrorCode::kCorrupt, "a device has capacity_gib, bandwidth_tb_s and bf16_tflop_s, each above 0",
                  std::string(where)};
   }
-  out.nominal_memory = Bytes(static_cast<int64_t>(capacity * static_cast<double>(kGiB)));
+  out.nominal_memory = bytes_of_gib(capacity);
   out.usable_memory = out.nominal_memory;
   out.bandwidth = bandwidth * 1e12;
   out.flops.bf16 = flops * 1e12;
@@ -186,8 +189,8 @@ Result<bool> read_key(const Json& json, const std::string& key, std::string_view
   for (const IntKey& known : kIntKeys) {
     if (key != known.name) continue;
     ULLAGE_TRY(out.*known.field, get_int(json, known.name, 0, where));
-    if (out.*known.field < 0 || out.*known.field > (int64_t{1} << 40)) {
-      return Error{ErrorCode::kCorrupt, fmt::format("expected 0 to 2^40, found {}", out.*known.field),
+    if (out.*known.field < 0 || out.*known.field > (int64_t{1} << 31)) {
+      return Error{ErrorCode::kCorrupt, fmt::format("expected 0 to 2^31, found {}", out.*known.field),
                    fmt::format("{}/{}", where, key)};
     }
     return true;
@@ -233,7 +236,7 @@ Result<hardware::Device> lesson_device(const LessonWorld& world, const Given& gi
     }
   }
   if (given.capacity_gib > 0) {
-    device.nominal_memory = Bytes(static_cast<int64_t>(given.capacity_gib * static_cast<double>(kGiB)));
+    device.nominal_memory = bytes_of_gib(given.capacity_gib);
   }
   if (given.bandwidth_tb_s > 0) device.bandwidth = given.bandwidth_tb_s * 1e12;
   device.flops.bf16 *= given.peak_times;
@@ -359,9 +362,9 @@ Result<void> make_scenario(const LessonWorld& world, const Given& given, LessonS
   s.parallelism.tensor = given.tensor_parallel;
   s.gpu_memory_utilization =
       given.gpu_memory_utilization > 0 ? given.gpu_memory_utilization : world.gpu_memory_utilization;
-  if (given.pool_gib > 0) s.kv_memory = Bytes(static_cast<int64_t>(given.pool_gib * static_cast<double>(kGiB)));
+  if (given.pool_gib > 0) s.kv_memory = bytes_of_gib(given.pool_gib);
   if (given.activation_gib) {
-    s.activation_reserve = Bytes(static_cast<int64_t>(*given.activation_gib * static_cast<double>(kGiB)));
+    s.activation_reserve = bytes_of_gib(*given.activation_gib);
   }
   s.max_num_seqs = given.max_num_seqs;
   s.prompt_tokens = if_given(given.prompt, if_given(given.context, if_given(given.tokens, 4096)));

@@ -50,8 +50,8 @@ Result<int64_t> stated_resident(const LessonWorld& world, const Given& given) {
   const double tokens = tokens_each(given, plan::Scenario{});
   ULLAGE_TRY(const double each, request_bytes(world, given, tokens));
   if (!(each >= 1)) return Error{ErrorCode::kInvalidArgument, "a request of no bytes", "context"};
-  const Bytes pool(static_cast<int64_t>(stated_pool_gib(given, world) * kBytesPerGiB));
-  return plan::max_concurrent(pool, static_cast<int64_t>(each), 1);
+  const Bytes pool(static_cast<int64_t>(std::clamp(stated_pool_gib(given, world), -1e6, 1e6) * kBytesPerGiB));
+  return plan::max_concurrent(pool, static_cast<int64_t>(std::min(each, 9e18)), 1);
 }
 
 Result<Figure> resident(const LessonWorld& world, const Given& given) {

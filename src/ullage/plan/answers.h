@@ -23,8 +23,8 @@ int64_t decoding_blocks(const Scenario& scenario, const ModelPart& model, int64_
 // Tokens of the prefix that are found in the cache rather than computed, per request.
 int64_t cached_prefix_tokens(const Scenario& scenario, const ModelPart& model);
 
-// One replica that runs `running` requests at once. REQUIRES: parts.cost->model has a value.
-Timing timing_of(const Scenario& scenario, const Settings& settings, const Stages::Found& parts, int64_t running);
+// All replicas together run `total_running` requests at once. REQUIRES: parts.cost->model has a value.
+Timing timing_of(const Scenario& scenario, const Settings& settings, const Stages::Found& parts, int64_t total_running);
 StepAnswer step_answer(const cost::StepCostModel& model, std::span<const cost::WorkItem> items);
 // Mean tokens that one step of speculation gives: Leviathan et al. 2023, equation 1.
 double tokens_per_step(int64_t num_drafted, double acceptance_rate);

@@ -3,6 +3,7 @@
 
 #include "ullage/memory/pool_size.h"
 #include "ullage/plan/answers.h"
+#include "ullage/plan/saturating.h"
 
 namespace ullage::plan {
 namespace {
@@ -20,10 +21,14 @@ bool keeps_every_token(const model::KvSpec& spec) {
 
 Term term(const memory::BudgetTerm& from) { return {.bytes = from.bytes, .tier = from.tier, .error = from.error}; }
 
-// Bytes of one rank of the fullest stage. Under decode context parallelism each rank keeps its part of the tokens.
+// The part of a request's bytes that the fullest stage keeps.
+int64_t of_stage(const ModelPart& model, int64_t bytes) {
+  return model.stage_share >= 1 ? bytes : static_cast<int64_t>(static_cast<double>(bytes) * model.stage_share);
+}
+
+// Under decode context parallelism each rank keeps its part of the tokens.
 int64_t rank_bytes(const ModelPart& model, int64_t num_tokens) {
-  const int64_t bytes = bytes_of(model.request, ceil_div(num_tokens, model.key.parallelism.decode_context));
-  return model.stage_share == 1 ? bytes : static_cast<int64_t>(static_cast<double>(bytes) * model.stage_share);
+  return of_stage(model, bytes_of(model.request, ceil_div(num_tokens, model.key.parallelism.decode_context)));
 }
 
 memory::InFlight in_flight_of(const Scenario& scenario, int64_t num_tokens) {
@@ -76,9 +81,11 @@ BudgetNumbers budget_numbers(const Scenario& scenario, const Stages::Found& part
   }
   if (scenario.num_blocks) {
     out.kv_pool = {
-        .bytes = Bytes(*scenario.num_blocks * parts.model->bytes_per_block), .tier = Tier::kGiven, .error = {}};
+        .bytes = Bytes(product(*scenario.num_blocks, parts.model->bytes_per_block)), .tier = Tier::kGiven, .error = {}};
   }
-  out.total_kv_pool = Bytes(std::max<int64_t>(0, out.kv_pool.bytes.value)) * scenario.parallelism.num_devices();
+  const model::Parallelism& p = scenario.parallelism;
+  const int64_t devices = product(product(p.tensor, p.pipeline), p.data);
+  out.total_kv_pool = Bytes(product(std::max<int64_t>(0, out.kv_pool.bytes.value), devices));
   return out;
 }
 
@@ -129,16 +136,17 @@ Capacity capacity_of(const Scenario& scenario, const Settings& settings, const S
   out.block_size = model.layout.block_size;
   out.bytes_per_block = model.bytes_per_block;
   out.num_groups = static_cast<int64_t>(model.layout.groups.size());
-  out.fixed_bytes = static_cast<int64_t>(static_cast<double>(model.request.fixed_bytes) * model.stage_share);
-  out.bytes_per_token = static_cast<int64_t>(static_cast<double>(model.request.bytes_per_token) * model.stage_share);
+  out.fixed_bytes = of_stage(model, model.request.fixed_bytes);
+  out.bytes_per_token = of_stage(model, model.request.bytes_per_token);
   out.request_bytes = rank_bytes(model, settings.mean_tokens);
-  out.request_block_bytes = decoding_blocks(scenario, model, settings.mean_tokens) * out.bytes_per_block;
+  out.request_block_bytes = product(decoding_blocks(scenario, model, settings.mean_tokens), out.bytes_per_block);
   if (kv_pool.value <= 0 || out.bytes_per_block <= 0) return out;
 
   out.num_blocks = scenario.num_blocks ? *scenario.num_blocks : kv_pool.value / out.bytes_per_block;
   if (scenario.profile->engine == memory::Engine::kUllage && !scenario.num_blocks) {
     // Too small a pool for one request of max_model_len is an answer here, where the engine refuses to start.
-    const int64_t useful = settings.max_num_seqs * memory::blocks_per_request(model.layout, settings.max_model_len) + 1;
+    const int64_t useful =
+        sum(product(settings.max_num_seqs, memory::blocks_per_request(model.layout, settings.max_model_len)), 1);
     out.num_blocks = std::min(out.num_blocks, useful);
   }
   if (out.num_blocks < 1) return out;
@@ -150,11 +158,11 @@ Capacity capacity_of(const Scenario& scenario, const Settings& settings, const S
   out.expected_requests_p95 = requests_in(scenario, model, out.num_blocks, settings.p95_tokens, shared);
   const int64_t steady = std::max<int64_t>(1, whole(scenario.prompt_tokens + scenario.output_tokens / 2));
   out.steady_requests = requests_in(scenario, model, out.num_blocks, steady, shared);
-  out.total_expected_requests = out.expected_requests * scenario.parallelism.data;
+  out.total_expected_requests = product(out.expected_requests, scenario.parallelism.data);
 
   const auto contiguous = [&](int64_t num_tokens) {
     const int64_t bytes = rank_bytes(model, num_tokens);
-    return bytes > 0 ? out.num_blocks * out.bytes_per_block / bytes : 0;
+    return bytes > 0 ? product(out.num_blocks, out.bytes_per_block) / bytes : 0;
   };
   out.contiguous_max_len_requests = contiguous(settings.max_model_len);
   out.contiguous_requests = contiguous(settings.mean_tokens);

@@ -5,6 +5,7 @@
 
 #include "ullage/plan/answers.h"
 #include "ullage/plan/load.h"
+#include "ullage/plan/saturating.h"
 #include "ullage/plan/stages.h"
 
 namespace ullage::plan {
@@ -103,15 +104,16 @@ Result<Evaluation> Planner::evaluate(const Scenario& scenario) {
     out.short_by = Bytes(-pool.value);
   } else if (out.capacity.expected_requests < 1) {
     out.fit = Fit::kRequestTooLarge;
-    out.short_by = Bytes(std::max<int64_t>(0, out.capacity.request_block_bytes + out.capacity.bytes_per_block -
-                                                  out.capacity.num_blocks * out.capacity.bytes_per_block));
+    const Capacity& c = out.capacity;
+    out.short_by = Bytes(
+        std::max<int64_t>(0, sum(c.request_block_bytes, c.bytes_per_block) - product(c.num_blocks, c.bytes_per_block)));
   }
   choose_running(scenario, out);
   if (!parts.cost->model) {
     out.time_unknown = parts.cost->model.error().to_string();
     return out;
   }
-  out.timing = timing_of(scenario, out.settings, parts, ceil_div(out.running, scenario.parallelism.data));
+  out.timing = timing_of(scenario, out.settings, parts, out.running);
   if (parts.model->loaded->expert_pick_share > 0 && out.running > 0) {
     out.experts_touched = cost::expected_experts(1, parts.model->loaded->expert_pick_share, out.running);
   }

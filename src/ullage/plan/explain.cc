@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "ullage/plan/saturating.h"
+
 namespace ullage::plan {
 namespace {
 
@@ -165,7 +167,9 @@ constexpr Lever kLevers[] = {
      [](S& s, const S& b) { s.efficiency = b.efficiency; }},
 };
 
-int64_t tokens_of(const Scenario& s, const Evaluation& e) { return e.capacity.usable_tokens * s.parallelism.data; }
+int64_t tokens_of(const Scenario& s, const Evaluation& e) {
+  return product(e.capacity.usable_tokens, s.parallelism.data);
+}
 
 WaterfallTerm difference(std::string name, std::string change, const Scenario& sa, const Evaluation& a,
                          const Scenario& sb, const Evaluation& b) {

@@ -63,7 +63,7 @@ void find_smallest(Planner& planner, const Scenario& scenario, const Goal& goal,
   });
   if (percent) out.gpu_memory_utilization = static_cast<double>(*percent) / 100;
   const int64_t block = now.capacity.bytes_per_block;
-  if (block > 0) {
+  if (block > 0 && block < int64_t{1} << 45) {
     // Up to 64 TiB of a rank.
     const int64_t most = std::max<int64_t>(2, (int64_t{1} << 46) / block);
     const auto blocks = smallest(planner, goal, most, [&](int64_t n) {

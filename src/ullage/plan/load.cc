@@ -1,6 +1,6 @@
 #include "ullage/plan/load.h"
 
-#include <algorithm>
+#include <limits>
 
 namespace ullage::plan {
 
@@ -35,7 +35,8 @@ Money money_of(double price_per_hour, double input_tokens_per_second, double out
 
 int64_t ceiling_at(double pool_tokens, double tokens) {
   if (!(tokens > 0) || !(pool_tokens > 0)) return 0;
-  return static_cast<int64_t>(pool_tokens / tokens);
+  const double requests = pool_tokens / tokens;
+  return requests < 9e18 ? static_cast<int64_t>(requests) : std::numeric_limits<int64_t>::max();
 }
 
 int64_t computations_without_cache(int64_t answer_tokens) {

@@ -1,5 +1,6 @@
 #include "ullage/plan/overrides.h"
 
+#include <algorithm>
 #include <string_view>
 #include <variant>
 #include <vector>
@@ -7,6 +8,7 @@
 #include "ullage/model/dtype.h"
 #include "ullage/model/quantization.h"
 #include "ullage/model/weight_matrix.h"
+#include "ullage/plan/saturating.h"
 
 namespace ullage::plan {
 namespace {
@@ -77,9 +79,11 @@ Bytes adapter_bytes(const model::ModelShape& shape, const model::Parallelism& pa
     if (!carries_adapter(matrix)) continue;
     // The divided side of a matrix is divided in its adapter, the other one whole.
     const model::WeightMatrix part = model::rank_part(matrix, parallelism);
-    numbers_per_rank += part.count * (part.rows + part.columns);
+    numbers_per_rank = sum(numbers_per_rank, product(part.count, sum(part.rows, part.columns)));
   }
-  return Bytes(adapters.max_loras * adapters.max_rank * numbers_per_rank * 2 / parallelism.pipeline);
+  // Kept below what a budget adds up.
+  const int64_t bytes = product(adapters.max_loras * adapters.max_rank * 2, numbers_per_rank) / parallelism.pipeline;
+  return Bytes(std::min(bytes, int64_t{1} << 60));
 }
 
 double ideal_bytes_per_parameter(const model::ModelShape& shape, WeightPrecision precision) {

@@ -72,8 +72,7 @@ double draft_seconds(const Stages::Found& parts) {
 
 // Little by little: what `running` requests that come and go get from one replica, in the steady state. Each needs its
 // prompt once and a step for every token; a prompt's chunks make the steps they ride on longer.
-void fill_sustained(const Scenario& scenario, double extra_prompt_seconds, int64_t running, Timing& timing) {
-  const auto requests = static_cast<double>(running);
+void fill_sustained(const Scenario& scenario, double extra_prompt_seconds, double requests, Timing& timing) {
   const double decode = timing.step_seconds * std::max(0.0, scenario.output_tokens) / timing.tokens_per_step;
   timing.request_seconds = decode + requests * extra_prompt_seconds;
   if (!(timing.request_seconds > 0)) return;
@@ -125,7 +124,10 @@ StepAnswer step_answer(const cost::StepCostModel& model, std::span<const cost::W
   return out;
 }
 
-Timing timing_of(const Scenario& scenario, const Settings& settings, const Stages::Found& parts, int64_t running) {
+Timing timing_of(const Scenario& scenario, const Settings& settings, const Stages::Found& parts,
+                 int64_t total_running) {
+  // The replica with the most sets the pace.
+  const int64_t running = ceil_div(total_running, scenario.parallelism.data);
   const cost::StepCostModel& model = *parts.cost->model;
   const EfficiencyChoice& choice = parts.cost->choice;
   Timing out;
@@ -157,7 +159,7 @@ Timing timing_of(const Scenario& scenario, const Settings& settings, const Stage
   out.step_seconds = out.decode.cost.latency_seconds + draft_seconds(parts);
   out.tokens_per_step = tokens_per_step(parts.model->key.num_speculative_tokens, scenario.acceptance_rate);
   out.itl_seconds = out.step_seconds / out.tokens_per_step;
-  out.decode_tokens_per_second = static_cast<double>(running * scenario.parallelism.data) / out.itl_seconds;
+  out.decode_tokens_per_second = static_cast<double>(total_running) / out.itl_seconds;
 
   // A prompt gets what decodes leave of the step's tokens, and at least one.
   const int64_t chunk = std::max<int64_t>(1, budget - decodes.count * decodes.num_tokens);
@@ -170,7 +172,8 @@ Timing timing_of(const Scenario& scenario, const Settings& settings, const Stage
   out.ttft_loaded_seconds =
       choice.ttft_overhead + mixed + out.step_seconds / 2 + choice.ttft_wave * static_cast<double>(running - 1) * extra;
   // Micro-batches of a pipeline overlap: a prompt holds up one stage at a time.
-  fill_sustained(scenario, extra / static_cast<double>(scenario.parallelism.pipeline), running, out);
+  fill_sustained(scenario, extra / static_cast<double>(scenario.parallelism.pipeline),
+                 static_cast<double>(total_running) / static_cast<double>(scenario.parallelism.data), out);
   return out;
 }
 
