@@ -60,16 +60,31 @@ struct KvGroup {
 std::vector<KvGroup> kv_groups(const model::ModelShape& shape) {
   std::vector<KvGroup> groups;
   for (const model::LayerShape& layer : shape.layers) {
-    const model::KvSpec spec = model::kv_spec(layer);
-    const auto it =
-        std::find_if(groups.begin(), groups.end(), [&](const KvGroup& group) { return group.spec == spec; });
-    if (it == groups.end()) {
-      groups.push_back(KvGroup{spec, 1});
-    } else {
-      ++it->num_layers;
+    for (const model::KvSpec& spec : model::kv_specs(layer)) {
+      const auto it =
+          std::find_if(groups.begin(), groups.end(), [&](const KvGroup& group) { return group.spec == spec; });
+      if (it == groups.end()) {
+        groups.push_back(KvGroup{spec, 1});
+      } else {
+        ++it->num_layers;
+      }
     }
   }
   return groups;
+}
+
+// Of the first layer that has one; nullptr when none has. Layers may differ: the groups of the KV cache tell.
+const model::Attention* first_mixer(const model::ModelShape& shape) {
+  for (const model::LayerShape& layer : shape.layers) {
+    if (const auto* attention = std::get_if<model::Attention>(&layer.mixer)) return attention;
+  }
+  return nullptr;
+}
+const model::DenseFfn* first_dense(const model::ModelShape& shape) {
+  for (const model::LayerShape& layer : shape.layers) {
+    if (const auto* ffn = std::get_if<model::DenseFfn>(&layer.ffn)) return ffn;
+  }
+  return nullptr;
 }
 
 struct KvDescription {
@@ -106,7 +121,8 @@ int64_t bytes_per_token(const std::vector<KvGroup>& groups, DType dtype) {
 // Weight bytes when only the shape is known: parameters in the stated dtype.
 std::vector<RoleBytes> assumed_weights(const model::ModelShape& shape) {
   const model::ParameterCounts counts = model::count_parameters(shape);
-  const int64_t parameters[] = {counts.embedding, counts.attention, counts.ffn, counts.norms, counts.output_head};
+  const int64_t parameters[] = {counts.embedding, counts.attention,   counts.ffn,
+                                counts.norms,     counts.output_head, counts.other};
   const model::DTypeInfo& dtype = model::info(shape.weight_dtype);
   std::vector<RoleBytes> weights;
   for (size_t i = 0; i < std::size(parameters); ++i) {
@@ -146,6 +162,8 @@ const char* scaling_name(model::RopeScaling scaling) {
       return "llama3";
     case model::RopeScaling::kYarn:
       return "yarn";
+    case model::RopeScaling::kOther:
+      return "other";
   }
   return "none";
 }
@@ -268,10 +286,8 @@ std::string inspect(const InspectInput& input, int indent) {
             {"max_position_embeddings", shape.max_position_embeddings},
             {"has_tied_embeddings", shape.has_tied_embeddings},
             {"weight_dtype", lower(model::info(shape.weight_dtype).name)}};
-  if (!shape.layers.empty()) {
-    json["attention"] = attention_json(std::get<model::Attention>(shape.layers[0].mixer));
-    json["intermediate_size"] = std::get<model::DenseFfn>(shape.layers[0].ffn).intermediate_size;
-  }
+  if (const auto* attention = first_mixer(shape)) json["attention"] = attention_json(*attention);
+  if (const auto* ffn = first_dense(shape)) json["intermediate_size"] = ffn->intermediate_size;
   json["parameters"] = parameters_json(model::count_parameters(shape));
   json["weights"] = weights_json(weights, !input.weights.empty());
   json["kv_cache"] = kv_json(shape);
@@ -291,13 +307,13 @@ std::string inspect_text(const InspectInput& input) {
   line("architecture",
        shape.name.empty() ? shape.architecture : fmt::format("{} ({})", shape.architecture, shape.name));
   line("layers", fmt::format("{} of hidden size {}", shape.layers.size(), shape.hidden_size));
-  if (!shape.layers.empty()) {
-    const auto& attention = std::get<model::Attention>(shape.layers[0].mixer);
-    line("attention", fmt::format("{} heads, {} KV heads, head_dim {}{}{}", attention.num_heads, attention.num_kv_heads,
-                                  attention.head_dim, attention.has_qkv_bias ? ", biases" : "",
-                                  attention.has_qk_norm ? ", QK-norm" : ""));
-    line("feed-forward", fmt::format("{}", std::get<model::DenseFfn>(shape.layers[0].ffn).intermediate_size));
+  if (const auto* attention = first_mixer(shape)) {
+    line("attention",
+         fmt::format("{} heads, {} KV heads, head_dim {}{}{}", attention->num_heads, attention->num_kv_heads,
+                     attention->head_dim, attention->has_qkv_bias ? ", biases" : "",
+                     attention->has_qk_norm ? ", QK-norm" : ""));
   }
+  if (const auto* ffn = first_dense(shape)) line("feed-forward", fmt::format("{}", ffn->intermediate_size));
   line("vocabulary", format_thousands(shape.vocab_size) + (shape.has_tied_embeddings ? ", embeddings tied" : ""));
   line("max positions", format_thousands(shape.max_position_embeddings));
   line("parameters", format_thousands(counts.total()));

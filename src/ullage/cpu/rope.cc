@@ -72,6 +72,7 @@ RopeFrequencies rope_frequencies(const model::Rope& rope, std::span<const float>
   }
   switch (rope.scaling) {
     case model::RopeScaling::kNone:
+    case model::RopeScaling::kOther:  // refused before a model is loaded (model/servable.h)
       break;
     case model::RopeScaling::kLinear:
       for (float& inverse : f.inverse) inverse /= static_cast<float>(rope.factor);

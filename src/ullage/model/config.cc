@@ -87,18 +87,24 @@ Result<int64_t> read_num_kv_heads(const ConfigFields& text, int64_t class_defaul
   return text.size("num_key_value_heads", fallback, kMaxHeads);
 }
 
-Result<int64_t> read_common(const ConfigSource& source, const ClassDefaults& defaults, ModelShape& shape) {
+Result<void> read_common_extras(const ConfigSource& source, const ClassDefaults& defaults, ModelShape& shape) {
   const ConfigFields& text = source.text;
   ULLAGE_TRY(shape.name, source.file.text("_name_or_path", ""));
+  const char* eps = text.first_of(
+      {"rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon", "norm_epsilon", "norm_eps", "layernorm_epsilon"});
+  ULLAGE_TRY(shape.norm_eps, text.positive(eps, 1e-6));
+  ULLAGE_TRY(shape.has_tied_embeddings, read_tied(source, defaults.is_tied));
+  ULLAGE_TRY(shape.weight_dtype, read_dtype(source));
+  return note_activation(text, shape);
+}
+
+Result<int64_t> read_common(const ConfigSource& source, const ClassDefaults& defaults, ModelShape& shape) {
+  const ConfigFields& text = source.text;
+  ULLAGE_TRY_VOID(read_common_extras(source, defaults, shape));
   ULLAGE_TRY(shape.vocab_size, text.required("vocab_size", kMaxVocabSize, defaults.vocab_size));
   ULLAGE_TRY(shape.hidden_size, text.required("hidden_size", kMaxHiddenSize, defaults.hidden_size));
   const char* positions = text.first_of({"max_position_embeddings", "max_seq_len", "model_max_length", "seq_length"});
   ULLAGE_TRY(shape.max_position_embeddings, text.size(positions, defaults.max_positions, kMaxPositions));
-  const char* eps = text.first_of({"rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon", "norm_epsilon", "norm_eps"});
-  ULLAGE_TRY(shape.norm_eps, text.positive(eps, 1e-6));
-  ULLAGE_TRY(shape.has_tied_embeddings, read_tied(source, defaults.is_tied));
-  ULLAGE_TRY(shape.weight_dtype, read_dtype(source));
-  ULLAGE_TRY_VOID(note_activation(text, shape));
   return text.required(text.first_of({"num_hidden_layers", "num_layers"}), kMaxLayers, defaults.num_layers);
 }
 
@@ -122,10 +128,10 @@ Result<ModelShape> parse(std::string_view json, std::string_view where, bool ser
   const ConfigReader read = find_config_reader(source.model_type);
   if (read == nullptr) return unsupported_architecture(source.model_type, source.text.at("model_type"));
   ULLAGE_TRY_VOID(check_architectures(file));
-  ULLAGE_TRY_VOID(read(source, shape));
-  if (!serve_only) {
+  if (!serve_only) {  // first of all: formats depend on it
     ULLAGE_TRY(shape.quantization, read_quantization(config, where));
   }
+  ULLAGE_TRY_VOID(read(source, shape));
   ULLAGE_TRY_VOID(read_towers(source, shape));
   ULLAGE_TRY_VOID(check_shape(shape, where));
   if (serve_only) ULLAGE_TRY_VOID(check_servable(shape, where));

@@ -181,7 +181,8 @@ Result<Attention> read_attention(const ConfigSource& source, const DecoderRules&
   ULLAGE_TRY(attention.num_heads, text.required("num_attention_heads", kMaxHeads, rules.defaults.num_heads));
   ULLAGE_TRY(attention.num_kv_heads, read_num_kv_heads(text, rules.defaults.num_kv_heads, attention.num_heads));
   ULLAGE_TRY(attention.head_dim, read_head_dim(text, rules.defaults.head_dim, shape.hidden_size, attention.num_heads));
-  ULLAGE_TRY(attention.rope, parse_config_rope(text, attention.head_dim, shape));
+  ULLAGE_TRY(attention.rope,
+             parse_config_rope(text, attention.head_dim, shape, {.default_theta = rules.default_theta}));
   ULLAGE_TRY(attention.has_qkv_bias, read_flag(text, rules.qkv_bias));
   ULLAGE_TRY(attention.has_output_bias, read_flag(text, rules.output_bias));
   ULLAGE_TRY(attention.has_qk_norm, read_flag(text, rules.qk_norm));
@@ -196,6 +197,10 @@ Result<void> read_decoder_layers(const ConfigSource& source, const DecoderRules&
   const ConfigFields& text = source.text;
   ULLAGE_TRY(const Attention attention, read_attention(source, rules, shape));
   ULLAGE_TRY(const std::vector<int64_t> windows, read_windows(text, rules, num_layers));
+  ULLAGE_TRY(const Rope local_rope, parse_config_rope(text, attention.head_dim, shape,
+                                                      {.layer_type = "sliding_attention",
+                                                       .default_theta = rules.default_theta,
+                                                       .local_theta = rules.local_theta}));
 
   const bool is_sparse = rules.moe.num_experts != nullptr;
   std::vector<bool> sparse(static_cast<size_t>(num_layers), false);
@@ -216,7 +221,9 @@ Result<void> read_decoder_layers(const ConfigSource& source, const DecoderRules&
   shape.layers.reserve(static_cast<size_t>(num_layers));
   for (size_t i = 0; i < windows.size(); ++i) {
     shape.layers.push_back(sparse[i] ? experts : dense);
-    std::get<Attention>(shape.layers.back().mixer).sliding_window = windows[i];
+    auto& mixer = std::get<Attention>(shape.layers.back().mixer);
+    mixer.sliding_window = windows[i];
+    if (windows[i] > 0) mixer.rope = local_rope;
   }
   return {};
 }
@@ -225,7 +232,6 @@ Result<void> read_decoder_with(const ConfigSource& source, const DecoderRules& r
   const ConfigFields& text = source.text;
   shape.architecture = rules.architecture;
   shape.norm = rules.norm;
-  shape.names.ffn = rules.ffn_module;
   ULLAGE_TRY(const int64_t num_layers, read_common(source, rules.defaults, shape));
   ULLAGE_TRY(shape.norm.is_shared, read_flag(text, rules.is_parallel));
   ULLAGE_TRY(shape.has_output_head_bias, read_flag(text, rules.head_bias));

@@ -28,6 +28,10 @@ bool ConfigFields::has(const char* key) const { return object_.contains(key) && 
 
 bool ConfigFields::is_list(const char* key) const { return object_.contains(key) && object_[key].is_array(); }
 
+int64_t ConfigFields::num_entries(const char* key) const {
+  return is_list(key) ? static_cast<int64_t>(object_[key].size()) : 0;
+}
+
 const char* ConfigFields::first_of(std::initializer_list<const char*> keys) const {
   for (const char* key : keys) {
     if (has(key)) return key;

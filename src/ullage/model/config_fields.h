@@ -27,6 +27,7 @@ class ConfigFields {
   bool states(const char* key) const;  // the key is there, be it null
   bool has(const char* key) const;     // there and not null
   bool is_list(const char* key) const;
+  int64_t num_entries(const char* key) const;  // of a list; 0 for anything else
   // The first of `keys` that has a value; the first of all when none has.
   const char* first_of(std::initializer_list<const char*> keys) const;
 

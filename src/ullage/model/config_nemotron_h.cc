@@ -175,7 +175,6 @@ Result<void> read_draft(const ConfigSource& source, ModelShape& shape) {
 
 Result<void> read_nemotron_h(const ConfigSource& given, ModelShape& shape) {
   shape.architecture = "nemotron_h";
-  shape.names = {.layers = "backbone.layers", .attention = "mixer", .ffn = "mixer"};
   ULLAGE_TRY(const std::string letters,
              letters_of(given.text, "hybrid_override_pattern", {"layers_block_type", "layer_types"}));
   if (letters.empty()) return given.text.missing("hybrid_override_pattern");

@@ -43,6 +43,8 @@ struct ClassDefaults {
 // What nearly every file states alike: name, vocab_size, hidden_size, max_position_embeddings, the norm's epsilon, tied
 // embeddings, dtype. Returns num_hidden_layers.
 Result<int64_t> read_common(const ConfigSource& source, const ClassDefaults& defaults, ModelShape& shape);
+// Of these the ones that are named alike even where sizes are not: name, epsilon, tied embeddings, dtype, activation.
+Result<void> read_common_extras(const ConfigSource& source, const ClassDefaults& defaults, ModelShape& shape);
 Result<int64_t> read_head_dim(const ConfigFields& text, int64_t class_default, int64_t hidden_size, int64_t num_heads);
 Result<int64_t> read_num_kv_heads(const ConfigFields& text, int64_t class_default, int64_t num_heads);
 

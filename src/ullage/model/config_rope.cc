@@ -23,17 +23,19 @@ Result<void> require(const Json& object, const char* key, const std::string& typ
                fmt::format("has no \"{}\", which the RoPE scaling \"{}\" needs", key, type), std::string(where)};
 }
 
-Result<void> read_llama3(const Json& scaling, Rope& rope, const std::string& type, std::string_view where) {
+Result<void> read_llama3(const Json& scaling, Rope& rope, const std::string& type, std::string_view where,
+                         ModelShape& shape) {
   for (const char* key : {"factor", "low_freq_factor", "high_freq_factor"}) {
     ULLAGE_TRY_VOID(require(scaling, key, type, where));
   }
   ULLAGE_TRY(rope.low_freq_factor, get_positive(scaling, "low_freq_factor", rope.low_freq_factor, where));
   ULLAGE_TRY(rope.high_freq_factor, get_positive(scaling, "high_freq_factor", rope.high_freq_factor, where));
   if (rope.low_freq_factor >= rope.high_freq_factor) {
-    return Error{
-        ErrorCode::kInvalidArgument,
-        fmt::format("low_freq_factor {} is not below high_freq_factor {}", rope.low_freq_factor, rope.high_freq_factor),
-        std::string(where)};
+    // Llama 4 Scout has both at 1, where the interpolation between them divides by zero: not run, but of no size.
+    note_unservable(shape, Error{ErrorCode::kInvalidArgument,
+                                 fmt::format("low_freq_factor {} is not below high_freq_factor {}",
+                                             rope.low_freq_factor, rope.high_freq_factor),
+                                 std::string(where)});
   }
   rope.scaling = RopeScaling::kLlama3;
   return {};
@@ -60,7 +62,7 @@ struct Scaling {
   const Json* object = nullptr;
   std::string where;
 };
-Result<Scaling> find_scaling(const ConfigFields& text, ModelShape& shape) {
+Result<Scaling> find_scaling(const ConfigFields& text, const char* layer_type, ModelShape& shape) {
   for (const char* key : {"rope_scaling", "rope_parameters"}) {
     if (!text.has(key)) continue;
     const Json& object = text.object()[key];
@@ -68,13 +70,12 @@ Result<Scaling> find_scaling(const ConfigFields& text, ModelShape& shape) {
     if (!object.is_object()) {
       return text.invalid(fmt::format("expected an object, found {}", object.type_name()), key);
     }
-    for (const char* layer_type : {"full_attention", "sliding_attention"}) {
-      if (object.contains(layer_type)) {
-        note_unservable(shape, text.unsupported("different rotations for different layers are not supported", key));
-        return Scaling{};
-      }
-    }
-    return Scaling{&object, std::move(at)};
+    bool is_by_type = false;
+    for (const char* each : {"full_attention", "sliding_attention"}) is_by_type = is_by_type || object.contains(each);
+    if (!is_by_type) return Scaling{&object, std::move(at)};
+    note_unservable(shape, text.unsupported("different rotations for different layers are not supported", key));
+    if (!object.contains(layer_type) || !object[layer_type].is_object()) return Scaling{};
+    return Scaling{&object[layer_type], fmt::format("{}/{}", at, layer_type)};
   }
   return Scaling{};
 }
@@ -98,14 +99,19 @@ Result<void> read_partial_rotation(const Json& object, Rope& rope, ModelShape& s
 
 }  // namespace
 
-Result<Rope> parse_config_rope(const ConfigFields& text, int64_t head_dim, ModelShape& shape) {
+Result<Rope> parse_config_rope(const ConfigFields& text, int64_t head_dim, ModelShape& shape, const RopeKind& kind) {
   Rope rope;
   rope.rotary_dim = head_dim;
   rope.pairing = RopePairing::kHalves;
+  if (kind.local_theta > 0 && !text.has("rope_parameters")) {
+    // Gemma 3's sliding layers before transformers 5: a base of their own, and no scaling.
+    ULLAGE_TRY(rope.theta, text.positive("rope_local_base_freq", kind.local_theta));
+    return rope;
+  }
   const char* theta = text.first_of({"rope_theta", "rotary_emb_base"});
-  ULLAGE_TRY(rope.theta, text.positive(theta, rope.theta));
+  ULLAGE_TRY(rope.theta, text.positive(theta, kind.default_theta));
   ULLAGE_TRY_VOID(read_partial_rotation(text.object(), rope, shape, text.where()));
-  ULLAGE_TRY(const Scaling scaling, find_scaling(text, shape));
+  ULLAGE_TRY(const Scaling scaling, find_scaling(text, kind.layer_type, shape));
   if (scaling.object == nullptr) return rope;
 
   const Json& object = *scaling.object;
@@ -121,7 +127,7 @@ Result<Rope> parse_config_rope(const ConfigFields& text, int64_t head_dim, Model
     ULLAGE_TRY_VOID(require(object, "factor", type, scaling.where));
     rope.scaling = RopeScaling::kLinear;
   } else if (type == "llama3") {
-    ULLAGE_TRY_VOID(read_llama3(object, rope, type, scaling.where));
+    ULLAGE_TRY_VOID(read_llama3(object, rope, type, scaling.where, shape));
   } else if (type == "yarn") {
     ULLAGE_TRY_VOID(read_yarn(object, rope, scaling.where));
   } else {

@@ -27,7 +27,7 @@ constexpr Wrapper kWrappers[] = {
     {"gemma3", "text_config", "", "gemma3_text"},
     {"gemma3n", "text_config", "", "gemma3n_text"},
     {"gemma4", "text_config", "", "gemma4_text"},
-    {"gemma4_unified", "text_config", "", "gemma4_text"},
+    {"gemma4_unified", "text_config", "", "gemma4_unified_text"},
     {"qwen2_vl", "", "", "qwen2_vl_text"},
     {"qwen2_5_vl", "", "", "qwen2_5_vl_text"},
     {"qwen3_vl", "text_config", "", "qwen3_vl_text"},

@@ -53,11 +53,12 @@ struct DecoderRules {
   Windows windows = Windows::kNone;
   int64_t default_window = 0;  // when sliding_window is absent; 0 = none
   int64_t full_every = 0;
+  double default_theta = 10000.0;
+  double local_theta = 0.0;  // over 0: sliding layers rotate with a base of their own (Gemma 3)
   bool is_gated = true;
   NormStyle norm = {};
   FlagRule is_parallel = {};  // mixer and feed-forward side by side behind one norm
   MoeRules moe = {};
-  const char* ffn_module = "mlp";
 };
 
 std::span<const DecoderRules> dense_decoder_rules();

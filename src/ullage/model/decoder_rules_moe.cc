@@ -13,7 +13,7 @@ constexpr NormStyle kLayerNorm{.has_bias = true};
 // heads, head_dim, positions, tied.
 constexpr ClassDefaults kLlama{32000, 4096, 11008, 32, 32, 0, 0, 2048};
 constexpr ClassDefaults kMistral{32000, 4096, 14336, 32, 32, 8, 0, 131072};
-constexpr ClassDefaults kQwen3Moe{151936, 2048, 6144, 24, 32, 4, 128, 32768};
+constexpr ClassDefaults kQwen3Moe{151936, 2048, 6144, 24, 32, 4, 0, 32768};
 
 // Qwen's experts: 128 (qwen3_moe's class), the number beside the router's top 8.
 constexpr MoeRules kQwen3Experts{
@@ -31,8 +31,7 @@ constexpr DecoderRules kRules[] = {
      .architecture = "llama",
      .defaults = kMistral,
      .windows = Windows::kAll,
-     .moe = kMixtralExperts,
-     .ffn_module = "block_sparse_moe"},
+     .moe = kMixtralExperts},
     {.model_type = "qwen2_moe",
      .architecture = "qwen2moe",
      .defaults = {151936, 2048, 5632, 24, 16, 16, 0, 32768},
@@ -55,7 +54,7 @@ constexpr DecoderRules kRules[] = {
      .moe = kQwen3Experts},
     {.model_type = "qwen3_vl_moe_text",
      .architecture = "qwen3vlmoe",
-     .defaults = kQwen3Moe,
+     .defaults = {151936, 2048, 5632, 24, 16, 16, 128, 128000},
      .qkv_bias = kAttentionBias,
      .output_bias = kAttentionBias,
      .qk_norm = kAlways,
@@ -86,15 +85,13 @@ constexpr DecoderRules kRules[] = {
      .moe = {.num_experts = "num_local_experts",
              .default_num_experts = 16,
              .default_num_per_token = 2,
-             .width = "intermediate_size"},
-     .ffn_module = "block_sparse_moe"},
+             .width = "intermediate_size"}},
     {.model_type = "granitemoe",
      .architecture = "granitemoe",
      .defaults = kLlama,
      .qkv_bias = kAttentionBias,
      .output_bias = kAttentionBias,
-     .moe = kMixtralExperts,
-     .ffn_module = "block_sparse_moe"},
+     .moe = kMixtralExperts},
     {.model_type = "granitemoeshared",
      .architecture = "granitemoe",
      .defaults = kLlama,
@@ -104,8 +101,7 @@ constexpr DecoderRules kRules[] = {
              .default_num_experts = 8,
              .default_num_per_token = 2,
              .width = "intermediate_size",
-             .shared_width = "shared_intermediate_size"},
-     .ffn_module = "block_sparse_moe"},
+             .shared_width = "shared_intermediate_size"}},
     {.model_type = "olmoe",
      .architecture = "olmoe",
      .defaults = {50304, 2048, 2048, 16, 16, 0, 0, 4096},
@@ -177,8 +173,7 @@ constexpr DecoderRules kRules[] = {
              .default_num_experts = 256,
              .default_num_per_token = 8,
              .width = "intermediate_size",
-             .has_router_bias = true},
-     .ffn_module = "block_sparse_moe"},
+             .has_router_bias = true}},
     {.model_type = "deepseek",
      .architecture = "deepseek",
      .defaults = kLlama,

@@ -69,13 +69,15 @@ struct Attention {
   int64_t chunk = 0;                 // chunked local attention (Llama 4); 0 = none. Not both
   int64_t kv_source_layer = -1;      // reads this layer's keys and values and has no own (Gemma 3n); -1 = own
   double scale = 0.0;                // of the dot products; 0 = 1/sqrt(head_dim)
+  int64_t max_encoder_len = 0;       // of cross-attention: tokens of the encoder's output at most
 };
 
 // Picks the tokens that sparse attention reads; keeps a key of its own per token (DeepSeek V3.2's lightning indexer).
 struct SparseIndexer {
   int64_t num_heads = 0;
   int64_t head_dim = 0;
-  int64_t top_k = 0;  // tokens read at most
+  int64_t top_k = 0;       // tokens read at most
+  bool is_shared = false;  // takes the tokens that an earlier layer's picked, and keeps nothing (GLM-5.2)
   friend bool operator==(const SparseIndexer&, const SparseIndexer&) = default;
 };
 
@@ -115,6 +117,7 @@ struct StateSpace {
   int64_t conv_kernel = 0;
   int64_t time_step_rank = 0;  // Mamba 1
   bool has_conv_bias = true;
+  bool has_gate_norm = true;  // Mamba 2: an RMS norm of the gated output
   bool has_projection_bias = false;
   DType state_dtype = DType::kF32;
 };
@@ -137,6 +140,7 @@ struct MoeFfn {
   int64_t latent_size = 0;  // experts work in this width, projected there and back (Nemotron 3); 0 = hidden
   bool has_shared_expert_gate = false;
   bool has_bias = false;         // of the experts' matrices
+  bool has_shared_bias = false;  // of the shared experts'
   bool has_router_bias = false;  // bias, or correction bias
   bool is_gated = true;
 };
@@ -159,13 +163,6 @@ struct NormStyle {
   bool has_final = true;      // one behind the last layer
 };
 
-// How the checkpoint names its modules: "<layers>.<index>.<attention>.q_proj". Lists of what is not quantised use them.
-struct ModuleNames {
-  std::string layers = "model.layers";
-  std::string attention = "self_attn";
-  std::string ffn = "mlp";
-};
-
 struct ModelShape {
   std::string architecture;  // "llama", "qwen2", "qwen3": GGUF's names; config.json's model_type where GGUF has none
   std::string name;          // as the file says, may be empty
@@ -176,7 +173,6 @@ struct ModelShape {
   bool has_tied_embeddings = false;
   bool has_output_head_bias = false;
   NormStyle norm;
-  ModuleNames names;
   DType weight_dtype = DType::kBF16;  // the most common dtype of the matrices that are not quantised
   std::vector<LayerShape> layers;
 
