@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <cmath>
 #include <string>
 #include <utility>
 
@@ -129,6 +131,19 @@ void read_engine(const Reader& read, plan::Scenario* scenario) {
   read.count("max_num_batched_tokens", &scenario->max_num_batched_tokens);
 }
 
+// Lengths that nobody gave fit in the longest request: a model of 512 positions is no reason to refuse.
+void shorten_default_lengths(const LeverSettings& levers, plan::Scenario* scenario) {
+  if (levers.find("prompt") != nullptr) return;
+  const int64_t longest =
+      scenario->max_model_len > 0 ? scenario->max_model_len : scenario->shape->max_position_embeddings;
+  const auto limit = static_cast<double>(longest);
+  if (longest < 2 || scenario->prompt_tokens + scenario->output_tokens <= limit) return;
+  if (levers.find("output") == nullptr)
+    scenario->output_tokens = std::min(scenario->output_tokens, std::floor(limit / 4));
+  scenario->output_tokens = std::max(scenario->output_tokens, 1.0);
+  scenario->prompt_tokens = std::max(limit - scenario->output_tokens, 1.0);
+}
+
 void read_requests(const LeverSettings& levers, const Reader& read, plan::Scenario* scenario) {
   read.number("prompt", &scenario->prompt_tokens);
   read.number("output", &scenario->output_tokens);
@@ -139,6 +154,7 @@ void read_requests(const LeverSettings& levers, const Reader& read, plan::Scenar
     if (levers.find("output") == nullptr && tokens <= scenario->output_tokens) scenario->output_tokens = 1;
     scenario->prompt_tokens = tokens > scenario->output_tokens ? tokens - scenario->output_tokens : 1;
   }
+  shorten_default_lengths(levers, scenario);
   read.number("p95_prompt", &scenario->p95_prompt_tokens);
   read.number("p95_output", &scenario->p95_output_tokens);
   read.number("shared_prefix", &scenario->shared_prefix_tokens);

@@ -317,7 +317,9 @@ class PlanText {
   void add_smallest(const plan::InverseAnswer& inverse) {
     std::string text;
     const auto append = [&text](const std::string& part) { text += (text.empty() ? "" : "; ") + part; };
-    if (inverse.devices) append(fmt::format("{} devices", inverse.devices->num_devices()));
+    if (inverse.devices)
+      append(
+          fmt::format("{} device{}", inverse.devices->num_devices(), inverse.devices->num_devices() == 1 ? "" : "s"));
     if (inverse.gpu_memory_utilization) {
       append(fmt::format("--gpu-memory-utilization {:.2f}", *inverse.gpu_memory_utilization));
     }
@@ -326,9 +328,11 @@ class PlanText {
           fmt::format("--kv-cache-memory-bytes {} ({})", inverse.kv_memory->value, format_bytes(*inverse.kv_memory)));
     }
     if (inverse.kv_dtype) append(fmt::format("--kv-cache-dtype {}", model::kv_dtype_name(*inverse.kv_dtype)));
-    if (inverse.weights) append(fmt::format("weights in {}", plan::weight_precision_name(*inverse.weights)));
+    if (inverse.weights && *inverse.weights != plan::WeightPrecision::kAsStored)
+      append(fmt::format("weights in {}", plan::weight_precision_name(*inverse.weights)));
     if (inverse.max_num_seqs) append(fmt::format("--max-num-seqs {}", *inverse.max_num_seqs));
-    if (!text.empty()) out_ += wrap_text("each alone would do: " + text, style_.width, 4, "  ");
+    const char* start = inverse.is_met ? "each of these alone would still do: " : "each alone would do: ";
+    if (!text.empty()) out_ += wrap_text(start + text, style_.width, 4, "  ");
   }
 
   void add_log_lines() {

@@ -16,10 +16,10 @@ namespace {
 
 constexpr size_t kMaxValues = 100'000;  // of one axis
 
-constexpr const char* kAnswerColumns[] = {
-    "fit",   "kv_pool_gib", "num_blocks", "printed_tokens", "usable_tokens", "users",        "running",
-    "limit", "ttft_ms",     "itl_ms",     "decode_tok_s",   "output_tok_s",  "decode_bound", "usd_per_m_output",
-    "tier",  "error"};
+constexpr const char* kAnswerColumns[] = {"fit",           "kv_pool_gib",      "num_blocks",   "printed_tokens",
+                                          "usable_tokens", "users_fit",        "running",      "limit",
+                                          "ttft_ms",       "itl_ms",           "decode_tok_s", "output_tok_s",
+                                          "decode_bound",  "usd_per_m_output", "tier",         "error"};
 
 Error bad(std::string message, std::string_view where) {
   return Error{ErrorCode::kInvalidArgument, std::move(message), std::string(where)};

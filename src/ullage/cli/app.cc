@@ -26,6 +26,7 @@ constexpr const char* kDescription =
     "  ullage inspect MODEL            what a model is and what its cache costs, from its header\n"
     "  ullage plan MODEL --device D    what it holds on a device and how fast it will be, no weights needed\n"
     "  ullage explain A B              why two plans differ, term by term\n"
+    "  ullage check LOG                an engine's log or metrics against the plan; names what binds\n"
     "  ullage devices [NAME]           accelerators and processors: memory, bandwidth, FLOP/s\n"
     "  ullage models [NAME]            models known by name\n"
     "  ullage calibrate                measures this machine into a device\n\n"
@@ -48,7 +49,10 @@ std::vector<std::string> arguments(int argc, char** argv) {
     args.erase(args.begin());
     args.insert(args.begin() + (args.empty() ? 0 : 1), "--help");
   }
+  const bool is_explain = !args.empty() && args.front() == "explain";
   for (std::string& arg : args) {
+    // "--kv fp8" in one word is a plan, not a flag; the parser looks at the first character.
+    if (is_explain && arg.starts_with("-") && arg.find(' ') < arg.find('=')) arg.insert(0, 1, ' ');
     if (arg == "--") break;  // what follows is somebody else's line
     for (const auto& [alias, name] : kAliases) {
       if (arg == alias) arg = name;
@@ -87,10 +91,10 @@ int run(int argc, char** argv) {
       "interrupted.\n");
   app.require_subcommand(1);
   app.option_defaults()->always_capture_default(false);
-  const std::pair<const char*, Command> commands[] = {{"serve", add_serve(app)},        {"generate", add_generate(app)},
-                                                      {"inspect", add_inspect(app)},    {"plan", add_plan(app)},
-                                                      {"devices", add_devices(app)},    {"models", add_models(app)},
-                                                      {"calibrate", add_calibrate(app)}};
+  const std::pair<const char*, Command> commands[] = {
+      {"serve", add_serve(app)},     {"generate", add_generate(app)}, {"inspect", add_inspect(app)},
+      {"plan", add_plan(app)},       {"explain", add_explain(app)},   {"check", add_check(app)},
+      {"devices", add_devices(app)}, {"models", add_models(app)},     {"calibrate", add_calibrate(app)}};
   try {
     app.parse(arguments(argc, argv));
   } catch (const CLI::ParseError& error) {

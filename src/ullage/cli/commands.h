@@ -22,5 +22,6 @@ Command add_models(CLI::App& app);
 Command add_calibrate(CLI::App& app);
 Command add_plan(CLI::App& app);
 Command add_explain(CLI::App& app);
+Command add_check(CLI::App& app);
 
 }  // namespace ullage::cli

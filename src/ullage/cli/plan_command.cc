@@ -59,12 +59,10 @@ Result<api::PlanWords> read_words(const PlanArgs& args) {
 
 // `--sweep kv=bf16,fp8 MODEL`: the parser gives MODEL to the flag, which takes several words.
 void take_model_from_sweep(PlanArgs* args) {
-  for (size_t i = 0; i < args->sweep.size(); ++i) {
-    if (args->sweep[i].find('=') != std::string::npos || !args->words.empty()) continue;
-    args->words.push_back(args->sweep[i]);
-    args->sweep.erase(args->sweep.begin() + static_cast<std::ptrdiff_t>(i));
-    return;
-  }
+  const bool is_model_last = !args->sweep.empty() && args->sweep.back().find('=') == std::string::npos;
+  if (!is_model_last || args->sweep.size() < 2 || !args->words.empty()) return;
+  args->words.push_back(args->sweep.back());
+  args->sweep.pop_back();
 }
 
 Result<api::PlanInput> read_input(const PlanArgs& args) {

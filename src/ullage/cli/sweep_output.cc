@@ -23,7 +23,7 @@ constexpr int64_t kRowsBetweenProgress = 2048;
 constexpr int64_t kMaxTextRows = 2000;
 constexpr size_t kBufferBytes = 1 << 16;
 // Of the answers, those that people compare; CSV and JSON have them all.
-constexpr std::string_view kTextColumns[] = {"fit",    "users",        "running",          "limit", "ttft_ms",
+constexpr std::string_view kTextColumns[] = {"fit",    "users_fit",    "running",          "limit", "ttft_ms",
                                              "itl_ms", "output_tok_s", "usd_per_m_output", "error"};
 constexpr int kExitInterrupted = 130;
 

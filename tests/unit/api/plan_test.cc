@@ -122,7 +122,7 @@ TEST(Plan, RefusesContradictions) {
   EXPECT_EQ(error_of(std::string(kForty) + "--device nosuch").code, ErrorCode::kNotFound);
   EXPECT_EQ(error_of(std::string(kForty) + "--policy nosuch").code, ErrorCode::kNotFound);
   EXPECT_EQ(error_of(std::string(kForty) + "--kv nosuch").where, "line: --kv");
-  EXPECT_EQ(error_of(std::string(kForty) + "--weights nosuch").where, "line: --weights");
+  EXPECT_EQ(error_of(std::string(kForty) + "--weights nosuch").where, "--weights");
   EXPECT_EQ(error_of(std::string(kForty) + "--device 8xh100 --tp 2").where, "line: --device");
   EXPECT_EQ(error_of(std::string(kForty) + "--tp 3").code, ErrorCode::kInvalidArgument);
 }
