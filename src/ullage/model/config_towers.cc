@@ -31,20 +31,24 @@ void add_norm(OtherWeights& weights, std::string_view name, int64_t size, bool h
   if (has_bias) weights.vector(fmt::format("{}.bias", name), size);
 }
 
-void add_linear(OtherWeights& weights, std::string_view name, int64_t rows, int64_t columns, bool has_bias) {
-  weights.matrix(name, rows, columns);
+void add_linear(OtherWeights& weights, std::string_view name, int64_t rows, int64_t columns, bool has_bias,
+                Split split = Split::kReplicated) {
+  weights.matrix(name, rows, columns, split);
   if (has_bias) weights.vector(fmt::format("{}.bias", name), rows);
 }
 
+// vLLM divides a tower's layers over the ranks as it does the language model's (mm_encoder_tp_mode "weights").
 void add_vit_layers(OtherWeights& weights, const Vit& vit) {
   weights.set_count(vit.num_layers);
   for (const char* name : {"layers.attn.q_proj", "layers.attn.k_proj", "layers.attn.v_proj"}) {
-    add_linear(weights, name, vit.hidden, vit.hidden, vit.has_qkv_bias);
+    add_linear(weights, name, vit.hidden, vit.hidden, vit.has_qkv_bias, Split::kRows);
   }
-  add_linear(weights, "layers.attn.proj", vit.hidden, vit.hidden, vit.has_bias);
-  if (vit.is_gated) add_linear(weights, "layers.mlp.gate_proj", vit.intermediate, vit.hidden, vit.has_bias);
-  add_linear(weights, "layers.mlp.fc1", vit.intermediate, vit.hidden, vit.has_bias);
-  add_linear(weights, "layers.mlp.fc2", vit.hidden, vit.intermediate, vit.has_bias);
+  add_linear(weights, "layers.attn.proj", vit.hidden, vit.hidden, vit.has_bias, Split::kColumns);
+  if (vit.is_gated) {
+    add_linear(weights, "layers.mlp.gate_proj", vit.intermediate, vit.hidden, vit.has_bias, Split::kRows);
+  }
+  add_linear(weights, "layers.mlp.fc1", vit.intermediate, vit.hidden, vit.has_bias, Split::kRows);
+  add_linear(weights, "layers.mlp.fc2", vit.hidden, vit.intermediate, vit.has_bias, Split::kColumns);
   for (int64_t i = 0; i < vit.norms_per_layer; ++i) {
     add_norm(weights, fmt::format("layers.norm{}", i + 1), vit.hidden, vit.has_norm_bias);
   }
@@ -106,8 +110,8 @@ Result<void> add_qwen2_tower(const Tower& t, bool is_2_5) {
   add_vit_layers(weights, vit);
   const int64_t merged = vit.hidden * merge * merge;
   add_norm(weights, "merger.ln_q", vit.hidden, vit.has_norm_bias);
-  add_linear(weights, "merger.mlp.0", merged, merged, true);
-  add_linear(weights, "merger.mlp.2", t.shape.hidden_size, merged, true);
+  add_linear(weights, "merger.mlp.0", merged, merged, true, Split::kRows);
+  add_linear(weights, "merger.mlp.2", t.shape.hidden_size, merged, true, Split::kColumns);
   return {};
 }
 
@@ -129,13 +133,13 @@ Result<void> add_qwen3_tower(const Tower& t) {
   add_vit_layers(weights, vit);
   const int64_t merged = vit.hidden * merge * merge;
   add_norm(weights, "merger.norm", vit.hidden, true);
-  add_linear(weights, "merger.linear_fc1", merged, merged, true);
-  add_linear(weights, "merger.linear_fc2", out, merged, true);
+  add_linear(weights, "merger.linear_fc1", merged, merged, true, Split::kRows);
+  add_linear(weights, "merger.linear_fc2", out, merged, true, Split::kColumns);
   if (num_deepstack == 0) return {};
   weights.set_count(num_deepstack);
   add_norm(weights, "deepstack_merger_list.norm", merged, true);
-  add_linear(weights, "deepstack_merger_list.linear_fc1", merged, merged, true);
-  add_linear(weights, "deepstack_merger_list.linear_fc2", out, merged, true);
+  add_linear(weights, "deepstack_merger_list.linear_fc1", merged, merged, true, Split::kRows);
+  add_linear(weights, "deepstack_merger_list.linear_fc2", out, merged, true, Split::kColumns);
   return {};
 }
 
@@ -277,8 +281,8 @@ Result<void> add_dots_tower(const Tower& t) {
   weights.vector("post_trunk_norm", vit.hidden);
   const int64_t merged = vit.hidden * merge * merge;
   add_norm(weights, "merger.ln_q", vit.hidden, true);
-  add_linear(weights, "merger.mlp.0", merged, merged, true);
-  add_linear(weights, "merger.mlp.2", t.shape.hidden_size, merged, true);
+  add_linear(weights, "merger.mlp.0", merged, merged, true, Split::kRows);
+  add_linear(weights, "merger.mlp.2", t.shape.hidden_size, merged, true, Split::kColumns);
   return {};
 }
 

@@ -9,8 +9,8 @@
 
 namespace ullage::model {
 
-// Replicated on every rank, as vLLM keeps towers with their data-parallel default off but small parts whole, unless
-// split is set. The formats are plain until the quantisation is known (set_other_formats).
+// On every rank whole, unless a split is given. REQUIRES: the shape's weight_dtype and quantization are set, which
+// decide the formats.
 class OtherWeights {
  public:
   OtherWeights(ModelShape& shape, std::string prefix, WeightRole role);
