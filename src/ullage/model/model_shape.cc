@@ -38,6 +38,10 @@ RecurrentState mamba_state(const StateSpace& mamba) {
   state.conv_width = mamba.conv_kernel - 1;
   state.num_heads = is_mamba2 ? mamba.num_heads : mamba.inner_size;
   state.state_elements = is_mamba2 ? mamba.head_dim * mamba.state_size : mamba.state_size;
+  if (is_mamba2) {
+    state.num_groups = mamba.num_groups;
+    state.group_channels = 2 * mamba.state_size;  // B and C
+  }
   state.state_dtype = mamba.state_dtype;
   return state;
 }

@@ -41,11 +41,25 @@ std::optional<bool> flag_of(const Json& row, const char* key) {
 void read_speculative(const std::string& text, LoggedStart& start) {
   if (text.empty()) return;
   for (const char* key : {"num_spec_tokens", "num_speculative_tokens"}) {
-    const auto tokens = count_field(text, key);
+    const auto tokens = count_after(text, key);
     if (tokens && *tokens > 0 && *tokens < 1024) start.num_speculative_tokens = *tokens;
   }
   start.has_draft_layers = contains(text, "mtp") || contains(text, "MTP");
   if (contains(text, "eagle") || contains(text, "EAGLE")) start.eagle_layers = 1;
+}
+
+// A build without a version of its own, by its wording: tokens and concurrency share a line from 0.27 on; before,
+// tokens are whole blocks where they are not derived.
+std::string version_by_wording(const Json& row) {
+  const auto raw = row.find("raw");
+  if (raw != row.end() && raw->is_array()) {
+    for (const Json& line : *raw) {
+      if (!line.is_string()) continue;
+      const std::string& text = line.get_ref<const std::string&>();
+      if (contains(text, "GPU KV cache size") && contains(text, "Maximum concurrency")) return "";
+    }
+  }
+  return count_of(row, "kv_tokens") % 16 != 0 ? "0.25" : "0.19";
 }
 
 Result<LoggedStart> start_of(const Json& row, const MappedModel& mapped, const model::ModelShape& shape,
@@ -54,6 +68,9 @@ Result<LoggedStart> start_of(const Json& row, const MappedModel& mapped, const m
   start.is_sglang = text_of(row, "engine") == "sglang";
   start.version = text_of(row, "engine_version");
   start.is_v0 = count_of(row, "num_gpu_blocks") > 0;  // only V0 prints them
+  if (!start.is_sglang && !start.is_v0 && memory::version_number(start.version) < 0) {
+    start.version = version_by_wording(row);
+  }
   start.tensor_parallel = std::max<int64_t>(count_of(row, "tensor_parallel"), 1);
   start.pipeline_parallel = std::max<int64_t>(count_of(row, "pipeline_parallel"), 1);
   start.block_size = count_of(row, "block_size");

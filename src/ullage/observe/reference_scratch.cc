@@ -36,8 +36,9 @@ Result<model::ModelShape> shape_as_loaded(const model::ModelShape& shape, const 
 Result<memory::StartupPrediction> predict_start(const model::ModelShape& shape, const ScratchStart& scratch) {
   ULLAGE_TRY(const LoggedLayout logged, layout_of(shape, scratch.start));
   ULLAGE_TRY(const hardware::Device device, hardware::find_device(scratch.device));
-  const std::string policy =
-      scratch.start.is_sglang ? std::string("sglang") : fmt::format("vllm {}", scratch.start.version);
+  const std::string& version = scratch.start.version;
+  std::string policy = memory::version_number(version) < 0 ? "vllm" : fmt::format("vllm {}", version);
+  if (scratch.start.is_sglang) policy = "sglang";
   ULLAGE_TRY(const memory::EngineProfile* profile, memory::find_engine_profile(policy));
   memory::BudgetInput input;
   input.shape = &shape;

@@ -101,7 +101,13 @@ void add_scratch(const CsvRow& row, const model::ModelShape& shape, const Mapped
   const auto weights = row.number("weights_memory_gib");
   const auto requested = row.number("requested_memory_gib");
   const auto kv = row.number("kv_cache_memory_gib");
-  if (weights && *weights > 0) errors.weights.push_back(std::abs(gib(found->printed.weights.bytes) / *weights - 1));
+  if (weights && *weights > 0) {
+    errors.weights.push_back(std::abs(gib(found->printed.weights.bytes) / *weights - 1));
+    if (errors.weights.back() > 0.01) {
+      set.note(fmt::format("{}: weights {:.2f} GiB, {:.2f} were logged", where, gib(found->printed.weights.bytes),
+                           *weights));
+    }
+  }
   if (requested && kv && *requested > 0) {
     errors.kv_memory.push_back(std::abs(gib(found->printed.kv_pool.bytes) - *kv) / *requested);
   }
