@@ -25,6 +25,11 @@ std::string signed_rate(double rate) {
   return signed_count(static_cast<int64_t>(std::floor(rate + 0.5)));
 }
 
+// Over all replicas, as the terms are.
+int64_t total_tokens(const PlanScenario& asked, const plan::Evaluation& evaluation) {
+  return evaluation.capacity.usable_tokens * asked.scenario.parallelism.data;
+}
+
 Json side_json(const PlanScenario& asked, const plan::Evaluation& evaluation) {
   return {{"model", asked.model->name},
           {"device", asked.device->name},
@@ -33,7 +38,7 @@ Json side_json(const PlanScenario& asked, const plan::Evaluation& evaluation) {
           {"verdict", plan::verdict(asked.scenario, evaluation)},
           {"fit", fit_name(evaluation.fit)},
           {"kv_pool_bytes", evaluation.budget.kv_pool.bytes.value},
-          {"usable_tokens", evaluation.capacity.usable_tokens},
+          {"usable_tokens", total_tokens(asked, evaluation)},
           {"users", evaluation.capacity.total_expected_requests},
           {"ttft_seconds", evaluation.timing.ttft_seconds},
           {"itl_seconds", evaluation.timing.itl_seconds},
@@ -41,8 +46,8 @@ Json side_json(const PlanScenario& asked, const plan::Evaluation& evaluation) {
           {"tier", plan::tier_name(evaluation.timing.tier)}};
 }
 
-void add_side(const char* name, const plan::Evaluation& evaluation, TextTable* table) {
-  table->add({name, "", format_thousands(evaluation.capacity.usable_tokens),
+void add_side(const char* name, const PlanScenario& asked, const plan::Evaluation& evaluation, TextTable* table) {
+  table->add({name, "", format_thousands(total_tokens(asked, evaluation)),
               format_thousands(evaluation.capacity.total_expected_requests),
               fmt::format("{:.2f} ms", evaluation.timing.ttft_seconds * 1e3),
               fmt::format("{:.2f} ms", evaluation.timing.itl_seconds * 1e3),
@@ -87,13 +92,13 @@ std::string explain_text(const ExplainAnswer& answer, const TextStyle& style) {
   std::string out = wrap_text(explanation.sentence, style.width, 0) + "\n";
   TextTable table({2, 3, 4, 5, 6});
   table.add({"", "", "usable tokens", "users", "TTFT", "ITL", "output tok/s"});
-  add_side("A", explanation.before, &table);
+  add_side("A", answer.before, explanation.before, &table);
   for (const plan::WaterfallTerm& term : explanation.terms) {
     table.add({term.name, term.change, term.tokens != 0 ? signed_count(term.tokens) : "",
                term.users != 0 ? signed_count(term.users) : "", signed_ms(term.ttft_seconds),
                signed_ms(term.itl_seconds), signed_rate(term.output_tokens_per_second)});
   }
-  add_side("B", explanation.after, &table);
+  add_side("B", answer.after, explanation.after, &table);
   out += table.text();
   for (const std::string& note : answer.after.notes) out += wrap_text(note, style.width, 2, "  note: ");
   return out;

@@ -111,7 +111,9 @@ class PlanText {
     heading(fmt::format("Memory of one device: {}, of which {} may be used ({})", format_bytes(budget.capacity),
                         format_bytes(budget.requested), percent(evaluation_.settings.gpu_memory_utilization)));
     const Bytes graphs = budget.are_graphs_subtracted ? budget.graphs.bytes : Bytes(0);
-    const Bytes unused = budget.capacity - budget.requested;
+    const Bytes used = budget.weights.bytes + budget.adapters.bytes + budget.activations.bytes + graphs +
+                       budget.runtime.bytes + budget.kv_pool.bytes;
+    const Bytes unused = budget.capacity - used;
     const std::vector<BarPart> parts = {{"weights", budget.weights.bytes, "\u2588", 'W'},
                                         {"adapters", budget.adapters.bytes, "\u2589", 'L'},
                                         {"activations", budget.activations.bytes, "\u2593", 'A'},

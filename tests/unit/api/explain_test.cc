@@ -33,6 +33,15 @@ TEST(Explain, TermsSumToTheDifference) {
   EXPECT_TRUE(text.starts_with(answer->explanation.sentence.substr(0, 20))) << text;
 }
 
+TEST(Explain, TokensAreThoseOfAllReplicas) {
+  const auto answer = explain(input_of(std::string(kForty) + "--device h100 --kv-memory 30GiB"),
+                              input_of(std::string(kForty) + "--device h100 --kv-memory 30GiB --dp 4"));
+  ASSERT_TRUE(answer);
+  const auto json = parse_json(explain_json(*answer), "answer");
+  ASSERT_TRUE(json);
+  EXPECT_EQ((*json)["after"]["usable_tokens"].get<int64_t>(), 4 * (*json)["before"]["usable_tokens"].get<int64_t>());
+}
+
 TEST(Explain, DocumentsTakeWhatTheSecondLeavesOut) {
   const auto json = parse_json(
       explain_document(R"({"before": {"model": {"layers": 4, "kv_heads": 2, "head_dim": 64}, "device": "h100"},
