@@ -113,7 +113,7 @@ class PlanText {
     const Bytes graphs = budget.are_graphs_subtracted ? budget.graphs.bytes : Bytes(0);
     const Bytes used = budget.weights.bytes + budget.adapters.bytes + budget.activations.bytes + graphs +
                        budget.runtime.bytes + budget.kv_pool.bytes;
-    const Bytes unused = budget.capacity - used;
+    const Bytes unused = std::max(budget.capacity - used, Bytes(0));
     const std::vector<BarPart> parts = {{"weights", budget.weights.bytes, "\u2588", 'W'},
                                         {"adapters", budget.adapters.bytes, "\u2589", 'L'},
                                         {"activations", budget.activations.bytes, "\u2593", 'A'},
