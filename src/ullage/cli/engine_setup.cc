@@ -12,6 +12,7 @@
 #include "ullage/hardware/device.h"
 #include "ullage/memory/footprint.h"
 #include "ullage/memory/kv_layout.h"
+#include "ullage/memory/model_memory.h"
 #include "ullage/memory/pool_size.h"
 #include "ullage/sim/modelled_executor.h"
 
@@ -150,9 +151,8 @@ Result<void> make_cpu(const EngineArgs& args, const LoadedModel& model, Wanted& 
 }
 
 int64_t weight_bytes(const LoadedModel& model) {
-  if (!model.checkpoint) {
-    return model::row_bytes(model.shape.weight_dtype, model::count_parameters(model.shape).total());
-  }
+  // As the config says that they are stored, quantised ones too: what a plan counts.
+  if (!model.checkpoint) return memory::rank_weights(model.shape, {}).total.value;
   int64_t bytes = 0;
   for (const model::TensorView& tensor : model.checkpoint->tensors()) bytes += static_cast<int64_t>(tensor.data.size());
   return bytes;

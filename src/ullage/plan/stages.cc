@@ -177,7 +177,16 @@ Result<const BudgetPart*> Stages::budget_part(const Scenario& scenario, const Se
   input.with_draft = scenario.num_speculative_tokens > 0;
   input.kv_memory = scenario.kv_memory;
   input.activation_reserve = scenario.activation_reserve;
+  // `ullage serve` takes the memory it is given for the cache only as far as it has it (memory/pool_size.h).
+  const bool is_capped = scenario.profile->engine == memory::Engine::kUllage && scenario.kv_memory.has_value();
+  if (is_capped) input.kv_memory.reset();
   ULLAGE_TRY(part.budget, memory::make_budget(input));
+  memory::BudgetTerm& pool = part.budget.kv_pool;
+  if (is_capped && *scenario.kv_memory < pool.bytes) {
+    pool.bytes = *scenario.kv_memory;
+    pool.tier = Tier::kGiven;
+    pool.error = Bytes(0);
+  }
   if (is_ideal(scenario)) {
     // Every parameter has the same number of bytes, embeddings too.
     const Bytes weights(static_cast<int64_t>(lesson_weight_bytes(model.loaded->shape, scenario)));

@@ -57,6 +57,7 @@ bool compare(const std::string& path, const std::string& name) {
   EngineArgs args;
   args.model = path;
   args.executor = "modelled";
+  args.tokenizer = std::string(ULLAGE_SOURCE_DIR) + "/data/stories260K.gguf";
   const Result<LoadedModel> model = load_model(args, "");
   if (!model) return false;
   const hardware::Device device = *hardware::find_device(args.device);
