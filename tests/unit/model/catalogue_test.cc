@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <set>
 
 #include "ullage/base/mapped_file.h"
@@ -57,8 +56,10 @@ int64_t attention_bytes_per_token(const ModelShape& shape) {
   return elements * 2;
 }
 
-// Families whose reader is not in yet, experts and towers that are not counted yet: to be empty once they all are.
-constexpr bool kAllFamiliesAreIn = false;
+// Listed by name all the same, so that asking for one says what it is and why it is not planned.
+bool is_refused_family(const CatalogueModel& model) {
+  return model.config.find("\"deepseek_v4\"") != std::string::npos;
+}
 
 // What the count leaves out, "" when nothing.
 std::string missing_part(const CatalogueModel& model, const ModelShape& shape) {
@@ -81,8 +82,10 @@ TEST(ModelCatalogue, EveryEntryIsAModelOfTheStatedSize) {
   std::set<std::string> unfinished;
   for (const CatalogueModel& model : catalogue_models()) {
     const auto shape = catalogue_shape(model);
-    if (!shape && shape.error().code == ErrorCode::kUnsupported) {
-      unfinished.insert(shape.error().to_string());
+    if (is_refused_family(model)) {
+      ASSERT_FALSE(shape) << model.id;
+      EXPECT_EQ(shape.error().code, ErrorCode::kUnsupported) << model.id;
+      EXPECT_NE(shape.error().message.find("DeepSeek V4"), std::string::npos) << shape.error().message;
       continue;
     }
     ASSERT_TRUE(shape) << model.id << ": " << shape.error().to_string();
@@ -102,10 +105,7 @@ TEST(ModelCatalogue, EveryEntryIsAModelOfTheStatedSize) {
   }
   EXPECT_GE(num_with_parameters, 40);
   EXPECT_GE(num_with_kv, 40);
-  if (kAllFamiliesAreIn) {
-    for (const std::string& what : unfinished) ADD_FAILURE() << what;
-  }
-  std::printf("%zu entries are not whole yet\n", unfinished.size());
+  for (const std::string& what : unfinished) ADD_FAILURE() << what;
 }
 
 TEST(FindCatalogueModel, ForgivesSpelling) {

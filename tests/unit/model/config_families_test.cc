@@ -101,8 +101,8 @@ TEST_P(ConfigFamilies, GivesTheParametersAndTheKvOfOneToken) {
   EXPECT_EQ(windowed, golden.windowed_bytes);
 }
 
-INSTANTIATE_TEST_SUITE_P(Files, ConfigFamilies, testing::ValuesIn(kGolden), [](const auto& info) {
-  std::string name = info.param.file;
+INSTANTIATE_TEST_SUITE_P(Files, ConfigFamilies, testing::ValuesIn(kGolden), [](const auto& test) {
+  std::string name = test.param.file;
   for (char& c : name) {
     if (c == '-' || c == '.') c = '_';
   }
@@ -169,7 +169,9 @@ TEST(ConfigFamiliesLayers, ServingStaysStrict) {
     ASSERT_TRUE(shape);
     const bool is_plain =
         shape->architecture == "llama" || shape->architecture == "qwen2" || shape->architecture == "qwen3";
-    if (!is_plain) EXPECT_FALSE(check_servable(*shape, golden.file)) << golden.file;
+    if (!is_plain) {
+      EXPECT_FALSE(check_servable(*shape, golden.file)) << golden.file;
+    }
   }
   const auto mixtral = parse_file("mixtral-8x7b");
   ASSERT_TRUE(mixtral);
