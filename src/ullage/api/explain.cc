@@ -51,7 +51,7 @@ void add_side(const char* name, const PlanScenario& asked, const plan::Evaluatio
               format_thousands(evaluation.capacity.total_expected_requests),
               fmt::format("{:.2f} ms", evaluation.timing.ttft_seconds * 1e3),
               fmt::format("{:.2f} ms", evaluation.timing.itl_seconds * 1e3),
-              format_thousands(static_cast<int64_t>(evaluation.timing.output_tokens_per_second + 0.5))});
+              format_thousands(std::llround(evaluation.timing.output_tokens_per_second))});
 }
 
 }  // namespace
