@@ -66,13 +66,8 @@ double power_of(double base, int power) {
 
 // Of a prefix: what a byte, a bit and their binary forms are worth; 0 for another word.
 double bandwidth_scale(std::string_view unit) {
-  if (unit.ends_with("/s")) {
-    unit.remove_suffix(2);
-  } else if (unit.ends_with("bps") || unit.ends_with("Bps")) {
-    unit.remove_suffix(2);
-  } else {
-    return 0;
-  }
+  if (!unit.ends_with("/s") && !unit.ends_with("bps") && !unit.ends_with("Bps")) return 0;
+  unit.remove_suffix(2);
   const int power = unit.empty() ? 0 : prefix_power(unit[0]);
   if (power == 0) return unit == "B" ? 1 : 0;
   unit.remove_prefix(1);
