@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 namespace ullage::cost {
 namespace {
@@ -36,7 +37,7 @@ ServingTimes serving_times(const StepCostModel& model, const ServingPoint& point
   const double in_step = out.running / model.num_stages;
   const auto output = static_cast<double>(point.output_tokens);
   const WorkItem decodes{point.prompt_tokens + point.output_tokens / 2 - 1, 1, true,
-                         std::max<int64_t>(1, static_cast<int64_t>(in_step + 0.5))};
+                         std::max<int64_t>(1, std::llround(in_step))};
   out.decode = step_cost(model, {&decodes, 1});
   const double decode_seconds = out.decode.latency_seconds;
   const Prefill prefill =

@@ -13,7 +13,8 @@ double window_pairs(double n, double reach) {
 
 // The same where the past starts anew at multiples of `chunk`.
 double chunk_pairs(int64_t n, int64_t chunk) {
-  const auto whole = static_cast<double>(n / chunk);
+  const int64_t num_whole = n / chunk;
+  const auto whole = static_cast<double>(num_whole);
   const auto size = static_cast<double>(chunk);
   const auto rest = static_cast<double>(n % chunk);
   return whole * size * (size + 1) / 2 + rest * (rest + 1) / 2;

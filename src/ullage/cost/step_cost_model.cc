@@ -112,7 +112,8 @@ struct Builder {
       return static_cast<double>(bytes) / context_ranks;
     }
     if (work.kind == MixerWork::Kind::kIndexer) {
-      return static_cast<double>(work.key_dim + 4 * ((work.key_dim + 127) / 128)) / context_ranks;
+      const int64_t bytes = work.key_dim + 4 * ((work.key_dim + 127) / 128);
+      return static_cast<double>(bytes) / context_ranks;
     }
     const int64_t heads = std::max<int64_t>(1, work.num_kv_heads / options.parallelism.tensor);
     return static_cast<double>(heads * (model::kv_head_bytes(options.kv_dtype, work.key_dim) +

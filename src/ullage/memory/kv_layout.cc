@@ -30,11 +30,12 @@ Result<std::vector<Kind>> make_kinds(std::span<const KvLayers> layers, std::span
   for (size_t i = 0; i < layers.size(); ++i) {
     const int64_t index = names.empty() ? static_cast<int64_t>(i) : names[i];
     const int64_t n = layers[i].num_layers;
-    if (n < 1 || n > kMaxLayers || (total += n) > kMaxLayers) {
+    if (n < 1 || n > kMaxLayers - total) {
       return Error{ErrorCode::kInvalidArgument,
                    fmt::format("{} alike layers; 1 to {} in all were expected", n, kMaxLayers),
                    fmt::format("layer {}", index)};
     }
+    total += n;
     ULLAGE_TRY(LayerPage page, layer_page(layers[i].spec, options, index));
     if (page.type == KvType::kNothing) continue;
     const auto same =
@@ -226,11 +227,10 @@ Result<KvLayout> make_named_layout(std::span<const KvLayers> layers, std::span<c
   ULLAGE_TRY(const int64_t state_page, fit_state_page(kinds, options, layout));
   ULLAGE_TRY_VOID(size_pages(kinds, options, state_page, layout));
   const Kind* failed = nullptr;
-  if (are_alike(kinds)) {
-    one_group(kinds, layout);
-  } else if (unify_pages(kinds, options.pads_unlike_pages, failed)) {
+  const bool are_unified = !are_alike(kinds) && unify_pages(kinds, options.pads_unlike_pages, failed);
+  if (are_unified) {
     many_groups(kinds, options, layout);
-  } else if (promote_windows(kinds)) {
+  } else if (failed == nullptr || promote_windows(kinds)) {
     one_group(kinds, layout);
   } else {
     return unlike_pages(*failed, kinds);
