@@ -1,5 +1,5 @@
-// Plan documents, pasted server lines and sweeps: whatever comes in, an answer or an Error comes out. The first byte says
-// which of them the rest is.
+// Plan documents, pasted server lines and sweeps: whatever comes in, an answer or an Error comes out. The first byte
+// says which of them the rest is.
 #include <cstdlib>
 #include <string>
 #include <string_view>
@@ -33,7 +33,7 @@ void check_line(std::string_view line) {
   PlanInput input;
   input.levers = words->levers;
   if (has_model_numbers(input.levers)) {
-    const auto answer = plan(input, {.has_derivation = true});
+    const auto answer = api::plan(input, {.has_derivation = true});
     if (answer) (void)plan_text(*answer, {});
   }
 }

@@ -25,7 +25,8 @@ void add_lever_options(CLI::App& command, LeverArgs& args);
 // Those that were given.
 Result<api::LeverSettings> read_levers(const LeverArgs& args);
 
-// Levers of the command line over those of a pasted line; the model, `--device FILE.json` and one's own devices are read.
+// Levers of the command line over those of a pasted line; the model, `--device FILE.json` and one's own devices are
+// read.
 Result<api::PlanInput> make_plan_input(const api::PlanWords& words, const api::LeverSettings& levers,
                                        const std::string& devices);
 // The devices that --device names, into an input made otherwise.

@@ -1,7 +1,6 @@
 // Multi-head latent attention: DeepSeek V2, V3, V3.2, Kimi K2, GLM-5, GLM-4.7-Flash; with a sparse indexer where the
 // file describes one.
 #include <string>
-#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -161,7 +160,7 @@ Result<void> read_latent_decoder(const ConfigSource& source, ModelShape& shape) 
     if (sparse[i]) layer.ffn = experts;
     auto& latent = std::get<LatentAttention>(layer.mixer);
     if (latent.indexer) latent.indexer->is_shared = shared[i];
-    shape.layers.push_back(std::move(layer));
+    shape.layers.push_back(layer);
   }
   ULLAGE_TRY_VOID(read_draft_layers(source, shape));
   for (LayerShape& layer : shape.draft_layers) {

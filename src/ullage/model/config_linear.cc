@@ -2,7 +2,6 @@
 // MiniMax-Text-01, LFM2. Defaults are those of Hugging Face transformers' configuration classes; what a state holds is
 // as vLLM's MambaStateShapeCalculator and MambaStateDtypeCalculator lay it out.
 #include <algorithm>
-#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -107,7 +106,7 @@ Result<void> read_qwen(const ConfigSource& source, const ClassDefaults& defaults
       layer.mixer = attention;
     else
       layer.mixer = linear;
-    shape.layers.push_back(std::move(layer));
+    shape.layers.push_back(layer);
   }
   // Multi-token prediction is a layer of softmax attention.
   const char* key = text.first_of({"mtp_num_hidden_layers", "num_nextn_predict_layers"});
@@ -173,7 +172,8 @@ Result<int64_t> read_lfm2_width(const ConfigFields& text) {
   if (!adjusts) return width;
   ULLAGE_TRY(const double factor, text.positive("block_ffn_dim_multiplier", 1.0));
   ULLAGE_TRY(const int64_t multiple, text.size("block_multiple_of", 256, kMaxIntermediateSize));
-  width = static_cast<int64_t>(std::min(factor * static_cast<double>(2 * width / 3), 1e6));
+  const int64_t two_thirds = 2 * width / 3;
+  width = static_cast<int64_t>(std::min(factor * static_cast<double>(two_thirds), 1e6));
   return check_size(ceil_div(std::max<int64_t>(width, 1), multiple) * multiple, kMaxIntermediateSize, text.at(key));
 }
 
@@ -213,7 +213,7 @@ Result<void> read_lfm2_common(const ConfigSource& source, const ClassDefaults& d
       layer.mixer = attention;
     else
       layer.mixer = conv;
-    shape.layers.push_back(std::move(layer));
+    shape.layers.push_back(layer);
   }
   return {};
 }
@@ -268,7 +268,7 @@ Result<void> read_kimi_linear(const ConfigSource& source, ModelShape& shape) {
       layer.ffn = experts;
     else
       layer.ffn = dense;
-    shape.layers.push_back(std::move(layer));
+    shape.layers.push_back(layer);
   }
   return read_draft_layers(source, shape);
 }
@@ -310,7 +310,7 @@ Result<void> read_minimax_text(const ConfigSource& source, ModelShape& shape) {
       layer.mixer = attention;
     else
       layer.mixer = lightning;
-    shape.layers.push_back(std::move(layer));
+    shape.layers.push_back(layer);
   }
   return {};
 }

@@ -1,7 +1,6 @@
 // Models of Mamba layers, alone or beside attention: Jamba, Granite 4, Bamba, Falcon-H1, Mamba 1 and 2. Defaults are
 // those of Hugging Face transformers' configuration classes. Nemotron-H has a file of its own.
 #include <algorithm>
-#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -131,7 +130,7 @@ Result<void> read_jamba(const ConfigSource& source, ModelShape& shape) {
       layer.ffn = experts;
     else
       layer.ffn = dense;
-    shape.layers.push_back(std::move(layer));
+    shape.layers.push_back(layer);
   }
   return {};
 }
@@ -175,7 +174,7 @@ Result<void> read_granite_hybrid(const ConfigSource& source, ModelShape& shape) 
       layer.mixer = attention;
     else
       layer.mixer = state;
-    shape.layers.push_back(std::move(layer));
+    shape.layers.push_back(layer);
   }
   return {};
 }

@@ -1,4 +1,5 @@
 // Vision towers and their projectors, by the tower's model_type. Sizes as Hugging Face's modelling classes build them.
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -151,8 +152,7 @@ int64_t num_feature_layers(const ConfigFields& file) {
 
 // CLIP and SigLIP, and LLaVA's projector of two matrices or Gemma 3's of one.
 Result<void> add_clip_or_siglip(const Tower& t, bool is_clip) {
-  const Vit defaults = is_clip ? Vit{12, 768, 3072} : Vit{12, 768, 3072};
-  ULLAGE_TRY(const Vit vit, read_vit(t.tower, {}, defaults));
+  ULLAGE_TRY(const Vit vit, read_vit(t.tower, {}, Vit{12, 768, 3072}));
   ULLAGE_TRY(const int64_t patch, read_patch(t.tower, is_clip ? 32 : 16, 1));
   ULLAGE_TRY(const int64_t patches, read_num_patches(t.tower, 224, is_clip ? 32 : 16));
   OtherWeights weights(t.shape, "vision_tower.", WeightRole::kOther);
@@ -299,7 +299,7 @@ Result<void> add_intern_tower(const Tower& t) {
   ULLAGE_TRY(const int64_t image, side("image_size", 448));
   ULLAGE_TRY(const int64_t patch, side("patch_size", 14));
   ULLAGE_TRY(const double ratio, t.source.file.positive("downsample_ratio", 0.5));
-  const auto merge = static_cast<int64_t>(1.0 / std::min(std::max(ratio, 1.0 / 64.0), 1.0) + 0.5);
+  const auto merge = static_cast<int64_t>(std::llround(1.0 / std::min(std::max(ratio, 1.0 / 64.0), 1.0)));
   OtherWeights weights(t.shape, "vision_tower.", WeightRole::kOther);
   weights.vector("embeddings.cls_token", vit.hidden);
   weights.table("embeddings.position_embeddings", (image / patch) * (image / patch) + 1, vit.hidden);

@@ -360,7 +360,7 @@ Result<ModelShape> planning_shape_from_gguf(const GgufFile& file) {
                                i, quote(architecture)),
                    file.where("general.architecture")};
     }
-    (i < num_blocks - num_draft ? shape.layers : shape.draft_layers).push_back(std::move(layer));
+    (i < num_blocks - num_draft ? shape.layers : shape.draft_layers).push_back(layer);
   }
   ULLAGE_TRY_VOID(share_keys(reader, shape));
   ULLAGE_TRY(shape.quantization, gguf_quantization(file));

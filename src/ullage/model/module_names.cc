@@ -72,7 +72,9 @@ LayerModule split_layer(std::string_view module) {
   if (at == std::string_view::npos || (at > 0 && module[at - 1] != '.')) return {-1, module};
   const std::string_view rest = module.substr(at + kKey.size());
   const size_t dot = rest.find('.');
-  if (dot == std::string_view::npos || dot > 9 || !is_number(rest.substr(0, dot))) return {-1, module};
+  if (dot > 9 ||  // npos, too
+      !is_number(rest.substr(0, dot)))
+    return {-1, module};
   int64_t layer = 0;
   for (const char digit : rest.substr(0, dot)) layer = layer * 10 + (digit - '0');
   return {layer, rest.substr(dot + 1)};
