@@ -85,7 +85,7 @@ std::string difference(const KvLayout& layout, int64_t first_layer_bytes, const 
       return fmt::format("group {} is {}, expected {}", i, dump_json(ours), dump_json((*groups)[i]));
     }
   }
-  const std::string tensors_differ = differs("tensors", tensors);
+  std::string tensors_differ = differs("tensors", tensors);
   if (!tensors_differ.empty()) return tensors_differ;
   const int64_t page =
       layout.groups[0].has_unlike_pages ? first_layer_bytes * layout.block_size : layout.groups[0].page_size_bytes;

@@ -59,7 +59,7 @@ void read_summary(std::string_view line, int64_t number, StartupLog& log) {
   const auto rest = after(line, "Free memory on device");
   if (!rest && !contains(line, "Actual usage is")) return;
   const size_t slash = rest ? rest->find('/') : std::string_view::npos;
-  if (slash != std::string_view::npos && slash < 48) {
+  if (slash < 48) {  // not npos either
     set_once(log.device_memory, bytes_after(rest->substr(slash), "/", number));
     const size_t open = rest->substr(0, slash).rfind('(');
     const auto free = parse_decimal(rest->substr(open == std::string_view::npos ? 0 : open + 1));
