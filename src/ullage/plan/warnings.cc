@@ -57,8 +57,8 @@ class Warner {
 
  private:
   template <class... Args>
-  void add(std::string code, fmt::format_string<Args...> format, Args&&... args) {
-    out_.push_back({.code = std::move(code), .sentence = fmt::format(format, std::forward<Args>(args)...)});
+  void add(const char* code, fmt::format_string<Args...> format, Args&&... args) {
+    out_.push_back({.code = code, .sentence = fmt::format(format, std::forward<Args>(args)...)});
   }
 
   void memory() {
