@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "ullage/base/ascii.h"
 #include "ullage/base/json.h"
 #include "ullage/base/units.h"
 
@@ -145,13 +146,6 @@ int64_t total_bytes(const std::vector<RoleBytes>& weights) {
   return sum;
 }
 
-std::string lower(std::string text) {
-  for (char& c : text) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  }
-  return text;
-}
-
 const char* scaling_name(model::RopeScaling scaling) {
   switch (scaling) {
     case model::RopeScaling::kNone:
@@ -200,12 +194,13 @@ Json weights_json(const std::vector<RoleBytes>& weights, bool is_stored) {
 Json kv_json(const model::ModelShape& shape) {
   const std::vector<KvGroup> groups = kv_groups(shape);
   Json totals = Json::object();
-  for (const DType dtype : kKvDtypes) totals[lower(model::info(dtype).name)] = bytes_per_token(groups, dtype);
+  for (const DType dtype : kKvDtypes) totals[to_lower(model::info(dtype).name)] = bytes_per_token(groups, dtype);
   Json list = Json::array();
   for (const KvGroup& group : groups) {
     const KvDescription kv = describe(group.spec);
     Json per_token = Json::object();
-    for (const DType dtype : kKvDtypes) per_token[lower(model::info(dtype).name)] = group_bytes_per_token(group, dtype);
+    for (const DType dtype : kKvDtypes)
+      per_token[to_lower(model::info(dtype).name)] = group_bytes_per_token(group, dtype);
     Json entry{{"kind", kv.kind},
                {"num_layers", group.num_layers},
                {"num_kv_heads", kv.kv.num_kv_heads},
@@ -285,7 +280,7 @@ std::string inspect(const InspectInput& input, int indent) {
             {"vocab_size", shape.vocab_size},
             {"max_position_embeddings", shape.max_position_embeddings},
             {"has_tied_embeddings", shape.has_tied_embeddings},
-            {"weight_dtype", lower(model::info(shape.weight_dtype).name)}};
+            {"weight_dtype", to_lower(model::info(shape.weight_dtype).name)}};
   if (const auto* attention = first_mixer(shape)) json["attention"] = attention_json(*attention);
   if (const auto* ffn = first_dense(shape)) json["intermediate_size"] = ffn->intermediate_size;
   json["parameters"] = parameters_json(model::count_parameters(shape));

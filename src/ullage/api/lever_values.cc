@@ -7,6 +7,7 @@
 
 #include "ullage/api/levers.h"
 #include "ullage/api/plan_input.h"
+#include "ullage/base/ascii.h"
 #include "ullage/base/quote.h"
 #include "ullage/base/units.h"
 
@@ -30,8 +31,6 @@ struct Measure {
   double number = 0;
   std::string_view unit;
 };
-
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 // Digits with at most one point, and an exponent of at most three digits. Exact for what people type: a decimal of up
 // to 15 digits times a power of ten within 1e22 is rounded once.
@@ -73,15 +72,6 @@ bool read_measure(std::string_view text, Measure* measure) {
   return true;
 }
 
-bool same_unit(std::string_view a, std::string_view b) {
-  if (a.size() != b.size()) return false;
-  for (size_t i = 0; i < a.size(); ++i) {
-    const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; };
-    if (lower(a[i]) != lower(b[i])) return false;
-  }
-  return true;
-}
-
 // Units are matched as written; another case is accepted where no other unit has it.
 template <size_t n>
 const Unit* find_unit(const Unit (&units)[n], std::string_view name) {
@@ -89,7 +79,7 @@ const Unit* find_unit(const Unit (&units)[n], std::string_view name) {
     if (unit.name == name) return &unit;
   }
   for (const Unit& unit : units) {
-    if (same_unit(unit.name, name)) return &unit;
+    if (equals_ignoring_case(unit.name, name)) return &unit;
   }
   return nullptr;
 }

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "ullage/base/ascii.h"
 #include "ullage/base/json.h"
 #include "ullage/base/units.h"
 #include "ullage/model/kv_dtype.h"
@@ -16,11 +17,7 @@ namespace {
 std::string key_of(std::string_view text) {
   std::string key;
   for (const char c : text) {
-    if (c >= 'A' && c <= 'Z') {
-      key += static_cast<char>(c - 'A' + 'a');
-    } else if ((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '.') {
-      key += c;
-    }
+    if (is_letter_or_digit(c) || c == '.') key += to_lower(c);
   }
   return key;
 }

@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "ullage/base/ascii.h"
 #include "ullage/base/units.h"
 
 namespace ullage::cli {
@@ -84,7 +85,7 @@ CLI::Validator metric_prefix() {
   return validator("", [](std::string& text) -> std::string {
     for (size_t i = 0; i < text.size(); ++i) {
       const char c = text[i];
-      const bool is_letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c == ':';
+      const bool is_letter = ullage::is_letter(c) || c == '_' || c == ':';
       if (is_letter || (i > 0 && c >= '0' && c <= '9')) continue;
       return fmt::format("is \"{}\"; give letters, digits, _ and : only, and no digit first", text);
     }

@@ -13,6 +13,7 @@
 #include <spdlog/spdlog.h>
 #include <CLI/CLI.hpp>
 
+#include "ullage/base/ascii.h"
 #include "ullage/base/clock.h"
 #include "ullage/base/log.h"
 #include "ullage/cli/commands.h"
@@ -189,8 +190,8 @@ Result<serve::ServerOptions> server_options(const ServeArgs& args) {
 
 // "KV pool" -> "kv_pool".
 std::string metric_label(std::string_view role) {
-  std::string label;
-  for (const char c : role) label += c == ' ' ? '_' : static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
+  std::string label = to_lower(role);
+  std::replace(label.begin(), label.end(), ' ', '_');
   return label;
 }
 

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "ullage/base/ascii.h"
 #include "ullage/base/check.h"
 #include "ullage/base/near_names.h"
 #include "ullage/hardware/device_key.h"
@@ -22,11 +23,7 @@ constexpr int64_t kMaxDevices = 1'000'000;
 std::string normalise(std::string_view name) {
   std::string text;
   for (const char c : name) {
-    if (c >= 'A' && c <= 'Z') {
-      text += static_cast<char>(c - 'A' + 'a');
-    } else if ((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9')) {
-      text += c;
-    }
+    if (is_letter_or_digit(c)) text += to_lower(c);
   }
   for (const std::string_view word : {"nvidia", "geforce", "instinct", "tesla", "amd", "radeon", "intelr", "intel",
                                       "apple", "google", "aws", "gpu"}) {
@@ -35,7 +32,6 @@ std::string normalise(std::string_view name) {
   return text;
 }
 
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_times(char c) { return c == 'x' || c == 'X' || c == '*'; }
 
 std::string_view trim(std::string_view text) {

@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "ullage/base/ascii.h"
 #include "ullage/base/quote.h"
 
 namespace ullage::memory {
@@ -279,8 +280,7 @@ int64_t sglang_graph_batch(const hardware::Device& device, int64_t num_ranks) {
 std::span<const EngineProfile> engine_profiles() { return kProfiles; }
 
 Result<const EngineProfile*> find_engine_profile(std::string_view name, std::string_view where) {
-  std::string lower(name);
-  for (char& c : lower) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  std::string lower = to_lower(name);
   if (lower == "llama-cpp" || lower == "llamacpp" || lower == "llama-server") lower = "llama.cpp";
   for (const EngineProfile& profile : kProfiles) {
     if (lower == profile.name) return &profile;

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "ullage/base/check.h"
+#include "ullage/base/saturating.h"
 #include "ullage/memory/kv_layout.h"
 #include "ullage/memory/kv_page.h"
 

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "ullage/base/saturating.h"
 #include "ullage/memory/kv_page.h"
 
 namespace ullage::memory {

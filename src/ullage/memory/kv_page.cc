@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "ullage/base/saturating.h"
+
 namespace ullage::memory {
 namespace {
 
@@ -170,16 +172,6 @@ Result<void> check_range(int64_t value, int64_t low, int64_t high, const char* w
 }
 
 }  // namespace
-
-int64_t saturating_add(int64_t a, int64_t b) {
-  int64_t sum = 0;
-  return __builtin_add_overflow(a, b, &sum) ? kSaturated : sum;
-}
-
-int64_t saturating_mul(int64_t a, int64_t b) {
-  int64_t product = 0;
-  return __builtin_mul_overflow(a, b, &product) ? kSaturated : product;
-}
 
 const char* kv_kind_name(const model::KvSpec& spec) {
   struct Namer {

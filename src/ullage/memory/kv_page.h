@@ -8,11 +8,6 @@
 
 namespace ullage::memory {
 
-// Sums and products of sizes, which stop at the largest number rather than overflow: what reaches it is refused.
-int64_t saturating_add(int64_t a, int64_t b);
-int64_t saturating_mul(int64_t a, int64_t b);
-inline constexpr int64_t kSaturated = INT64_MAX;
-
 // Layers of one type need the same number of token slots, so they may share a block table though their pages differ.
 enum class KvType : uint8_t { kEveryToken, kWindow, kChunk, kState, kEncoder, kNothing };
 

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "ullage/base/ascii.h"
 #include "ullage/base/check.h"
 #include "ullage/base/json.h"
 #include "ullage/base/near_names.h"
@@ -18,8 +19,6 @@ namespace {
 
 constexpr const char* kPlace = "data/models.json";
 
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
-
 // Lower-case letters and digits; a point between digits stays, since 2.5-7B is not 25-7B, and a slash.
 std::string name_key(std::string_view name) {
   std::string key;
@@ -27,11 +26,7 @@ std::string name_key(std::string_view name) {
   for (size_t i = 0; i < name.size(); ++i) {
     const char c = name[i];
     const bool is_point = c == '.' && i > 0 && i + 1 < name.size() && is_digit(name[i - 1]) && is_digit(name[i + 1]);
-    if (c >= 'A' && c <= 'Z') {
-      key += static_cast<char>(c - 'A' + 'a');
-    } else if ((c >= 'a' && c <= 'z') || is_digit(c) || is_point || c == '/') {
-      key += c;
-    }
+    if (is_letter_or_digit(c) || is_point || c == '/') key += to_lower(c);
   }
   return key;
 }

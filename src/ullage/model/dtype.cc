@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "ullage/base/ascii.h"
 #include "ullage/base/check.h"
 
 namespace ullage::model {
@@ -23,11 +24,6 @@ constexpr DTypeInfo kInfos[] = {
 };
 static_assert(std::size(kInfos) == kNumDTypes);
 constexpr int kNumComputedWith = static_cast<int>(DType::kQ6_K) + 1;
-
-bool equals_ignoring_case(std::string_view a, std::string_view b) {
-  const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; };
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [&](char x, char y) { return lower(x) == lower(y); });
-}
 
 }  // namespace
 

@@ -11,6 +11,7 @@
 
 #include <fmt/format.h>
 
+#include "ullage/base/ascii.h"
 #include "ullage/base/json.h"
 #include "ullage/base/mapped_file.h"
 #include "ullage/base/quote.h"
@@ -95,10 +96,8 @@ bool is_model_name(std::string_view name) {
   if (name.empty() || name.front() == '/' || name.back() == '/' || name.find("..") != std::string_view::npos)
     return false;
   if (slash != std::string_view::npos && name.find('/', slash + 1) != std::string_view::npos) return false;
-  return std::all_of(name.begin(), name.end(), [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_' ||
-           c == '.' || c == '/';
-  });
+  return std::all_of(name.begin(), name.end(),
+                     [](char c) { return is_letter_or_digit(c) || c == '-' || c == '_' || c == '.' || c == '/'; });
 }
 
 // "org/name" -> "models--org--name".

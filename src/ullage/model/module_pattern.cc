@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "ullage/base/ascii.h"
 #include "ullage/base/quote.h"
 
 namespace ullage::model {
@@ -13,8 +14,6 @@ namespace {
 constexpr size_t kMaxPatternBytes = 4096;
 constexpr int kMaxDepth = 32;
 constexpr int64_t kMaxSteps = 20000;  // of one match: real patterns on real names need hundreds
-
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 // The number behind "layers." when the pattern spells it out up to a dot, a star or its end.
 int64_t named_layer(std::string_view text) {
@@ -101,7 +100,7 @@ class Matcher {
   }
 
   static bool in_escape(char escape, char c) {
-    const bool word = is_digit(c) || c == '_' || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+    const bool word = is_letter_or_digit(c) || c == '_';
     if (escape == 'd') return is_digit(c);
     if (escape == 'w') return word;
     if (escape == 'D') return !is_digit(c);

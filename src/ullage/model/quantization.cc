@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "ullage/base/ascii.h"
 #include "ullage/base/quote.h"
 #include "ullage/model/dtype.h"
 #include "ullage/model/model_shape.h"
@@ -100,14 +101,6 @@ constexpr GgufRecipe kGgufRecipes[] = {
     {"q5_1", DType::kQ5_1, true},
 };
 
-std::string lower_case(std::string_view text) {
-  std::string lower(text);
-  for (char& c : lower) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  }
-  return lower;
-}
-
 // Other names that people and vLLM have for the same.
 std::string_view canonical_name(std::string_view name) {
   static constexpr std::array<std::array<std::string_view, 2>, 11> kAliases = {{{"fp8_e4m3", "fp8"},
@@ -141,7 +134,7 @@ const std::vector<std::string>& quantization_names() {
 }
 
 Result<Quantization> quantize_as(std::string_view given, std::string_view where) {
-  const std::string lower = lower_case(given);
+  const std::string lower = to_lower(given);
   const std::string_view name = canonical_name(lower);
   Quantization quantization;
   for (const Named& each : named_formats()) {

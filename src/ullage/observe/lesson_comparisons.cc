@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "ullage/base/ascii.h"
 #include "ullage/observe/lesson_metrics.h"
 #include "ullage/plan/plan.h"
 
@@ -63,11 +64,8 @@ std::optional<Given> baseline(const LessonWorld& world, const Given& given, std:
     return out;
   }
   const auto lower = [](std::string_view text) {
-    std::string low(text);
-    for (char& c : low) {
-      if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-      if (c == '-') c = '_';
-    }
+    std::string low = to_lower(text);
+    std::replace(low.begin(), low.end(), '-', '_');
     return low;
   };
   for (const hardware::Device& device : world.devices) {

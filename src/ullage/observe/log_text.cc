@@ -3,11 +3,12 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ullage/base/ascii.h"
+
 namespace ullage::observe {
 namespace {
 
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
-bool is_word(char c) { return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
+bool is_word(char c) { return is_letter_or_digit(c) || c == '_'; }
 
 double power_of_ten(int32_t n) {
   double power = 1;

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "ullage/base/ascii.h"
 #include "ullage/base/quote.h"
 #include "ullage/observe/log_text.h"
 #include "ullage/observe/steady_summary.h"
@@ -18,9 +19,7 @@ struct Sample {
   double value = 0;
 };
 
-bool is_name(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == ':';
-}
+bool is_name(char c) { return is_letter_or_digit(c) || c == '_' || c == ':'; }
 
 // The closing brace of labels that begin at `at`, quotes respected; npos when there is none.
 size_t closing_brace(std::string_view line, size_t at) {

@@ -1,9 +1,9 @@
 #include <algorithm>
 #include <variant>
 
+#include "ullage/base/saturating.h"
 #include "ullage/memory/pool_size.h"
 #include "ullage/plan/answers.h"
-#include "ullage/plan/saturating.h"
 
 namespace ullage::plan {
 namespace {
@@ -80,12 +80,13 @@ BudgetNumbers budget_numbers(const Scenario& scenario, const Stages::Found& part
     out.kv_pool.bytes = out.kv_pool.bytes - out.adapters.bytes;
   }
   if (scenario.num_blocks) {
-    out.kv_pool = {
-        .bytes = Bytes(product(*scenario.num_blocks, parts.model->bytes_per_block)), .tier = Tier::kGiven, .error = {}};
+    out.kv_pool = {.bytes = Bytes(saturating_mul(*scenario.num_blocks, parts.model->bytes_per_block)),
+                   .tier = Tier::kGiven,
+                   .error = {}};
   }
   const model::Parallelism& p = scenario.parallelism;
-  const int64_t devices = product(product(p.tensor, p.pipeline), p.data);
-  out.total_kv_pool = Bytes(product(std::max<int64_t>(0, out.kv_pool.bytes.value), devices));
+  const int64_t devices = saturating_mul(saturating_mul(p.tensor, p.pipeline), p.data);
+  out.total_kv_pool = Bytes(saturating_mul(std::max<int64_t>(0, out.kv_pool.bytes.value), devices));
   return out;
 }
 
@@ -139,14 +140,14 @@ Capacity capacity_of(const Scenario& scenario, const Settings& settings, const S
   out.fixed_bytes = of_stage(model, model.request.fixed_bytes);
   out.bytes_per_token = of_stage(model, model.request.bytes_per_token);
   out.request_bytes = rank_bytes(model, settings.mean_tokens);
-  out.request_block_bytes = product(decoding_blocks(scenario, model, settings.mean_tokens), out.bytes_per_block);
+  out.request_block_bytes = saturating_mul(decoding_blocks(scenario, model, settings.mean_tokens), out.bytes_per_block);
   if (kv_pool.value <= 0 || out.bytes_per_block <= 0) return out;
 
   out.num_blocks = scenario.num_blocks ? *scenario.num_blocks : kv_pool.value / out.bytes_per_block;
   if (scenario.profile->engine == memory::Engine::kUllage && !scenario.num_blocks) {
     // Too small a pool for one request of max_model_len is an answer here, where the engine refuses to start.
-    const int64_t useful =
-        sum(product(settings.max_num_seqs, memory::blocks_per_request(model.layout, settings.max_model_len)), 1);
+    const int64_t useful = saturating_add(
+        saturating_mul(settings.max_num_seqs, memory::blocks_per_request(model.layout, settings.max_model_len)), 1);
     out.num_blocks = std::min(out.num_blocks, useful);
   }
   if (out.num_blocks < 1) return out;
@@ -158,11 +159,11 @@ Capacity capacity_of(const Scenario& scenario, const Settings& settings, const S
   out.expected_requests_p95 = requests_in(scenario, model, out.num_blocks, settings.p95_tokens, shared);
   const int64_t steady = std::max<int64_t>(1, whole(scenario.prompt_tokens + scenario.output_tokens / 2));
   out.steady_requests = requests_in(scenario, model, out.num_blocks, steady, shared);
-  out.total_expected_requests = product(out.expected_requests, scenario.parallelism.data);
+  out.total_expected_requests = saturating_mul(out.expected_requests, scenario.parallelism.data);
 
   const auto contiguous = [&](int64_t num_tokens) {
     const int64_t bytes = rank_bytes(model, num_tokens);
-    return bytes > 0 ? product(out.num_blocks, out.bytes_per_block) / bytes : 0;
+    return bytes > 0 ? saturating_mul(out.num_blocks, out.bytes_per_block) / bytes : 0;
   };
   out.contiguous_max_len_requests = contiguous(settings.max_model_len);
   out.contiguous_requests = contiguous(settings.mean_tokens);

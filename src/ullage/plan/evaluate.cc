@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "ullage/base/saturating.h"
 #include "ullage/plan/answers.h"
 #include "ullage/plan/load.h"
-#include "ullage/plan/saturating.h"
 #include "ullage/plan/stages.h"
 
 namespace ullage::plan {
@@ -105,8 +105,8 @@ Result<Evaluation> Planner::evaluate(const Scenario& scenario) {
   } else if (out.capacity.expected_requests < 1) {
     out.fit = Fit::kRequestTooLarge;
     const Capacity& c = out.capacity;
-    out.short_by = Bytes(
-        std::max<int64_t>(0, sum(c.request_block_bytes, c.bytes_per_block) - product(c.num_blocks, c.bytes_per_block)));
+    out.short_by = Bytes(std::max<int64_t>(
+        0, saturating_add(c.request_block_bytes, c.bytes_per_block) - saturating_mul(c.num_blocks, c.bytes_per_block)));
   }
   choose_running(scenario, out);
   if (!parts.cost->model) {

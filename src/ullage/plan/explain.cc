@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "ullage/plan/saturating.h"
+#include "ullage/base/saturating.h"
 
 namespace ullage::plan {
 namespace {
@@ -168,7 +168,7 @@ constexpr Lever kLevers[] = {
 };
 
 int64_t tokens_of(const Scenario& s, const Evaluation& e) {
-  return product(e.capacity.usable_tokens, s.parallelism.data);
+  return saturating_mul(e.capacity.usable_tokens, s.parallelism.data);
 }
 
 WaterfallTerm difference(std::string name, std::string change, const Scenario& sa, const Evaluation& a,

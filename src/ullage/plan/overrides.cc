@@ -5,10 +5,10 @@
 #include <variant>
 #include <vector>
 
+#include "ullage/base/saturating.h"
 #include "ullage/model/dtype.h"
 #include "ullage/model/quantization.h"
 #include "ullage/model/weight_matrix.h"
-#include "ullage/plan/saturating.h"
 
 namespace ullage::plan {
 namespace {
@@ -79,10 +79,12 @@ Bytes adapter_bytes(const model::ModelShape& shape, const model::Parallelism& pa
     if (!carries_adapter(matrix)) continue;
     // The divided side of a matrix is divided in its adapter, the other one whole.
     const model::WeightMatrix part = model::rank_part(matrix, parallelism);
-    numbers_per_rank = sum(numbers_per_rank, product(part.count, sum(part.rows, part.columns)));
+    numbers_per_rank =
+        saturating_add(numbers_per_rank, saturating_mul(part.count, saturating_add(part.rows, part.columns)));
   }
   // Kept below what a budget adds up.
-  const int64_t bytes = product(adapters.max_loras * adapters.max_rank * 2, numbers_per_rank) / parallelism.pipeline;
+  const int64_t bytes =
+      saturating_mul(adapters.max_loras * adapters.max_rank * 2, numbers_per_rank) / parallelism.pipeline;
   return Bytes(std::min(bytes, int64_t{1} << 60));
 }
 

@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "ullage/base/ascii.h"
 #include "ullage/base/quote.h"
 #include "ullage/base/random.h"
 #include "ullage/serve/api_documents.h"
@@ -145,11 +146,7 @@ bool ApiService::is_authorized(const HttpRequest& request) const {
   if (options_.api_keys.empty()) return true;
   std::string_view value = request.header("authorization");
   constexpr std::string_view kScheme = "bearer ";
-  if (value.size() < kScheme.size()) return false;
-  for (size_t i = 0; i < kScheme.size(); ++i) {
-    const char c = value[i] >= 'A' && value[i] <= 'Z' ? static_cast<char>(value[i] - 'A' + 'a') : value[i];
-    if (c != kScheme[i]) return false;
-  }
+  if (!equals_ignoring_case(value.substr(0, kScheme.size()), kScheme)) return false;
   value.remove_prefix(kScheme.size());
   bool is_known = false;
   for (const std::string& key : options_.api_keys) is_known |= is_equal_constant_time(value, key);

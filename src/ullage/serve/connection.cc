@@ -15,6 +15,7 @@
 #include <boost/beast/http/parser.hpp>
 #include <boost/beast/http/string_body.hpp>
 
+#include "ullage/base/ascii.h"
 #include "ullage/serve/api_error.h"
 
 namespace ullage::serve {
@@ -34,14 +35,6 @@ constexpr std::chrono::seconds kLingerTime{2};
 constexpr int64_t kMinBodyBytesPerSecond = 256;
 
 Connection::Time after(Nanos nanos) { return std::chrono::steady_clock::now() + std::chrono::nanoseconds(nanos); }
-
-std::string lower(std::string_view text) {
-  std::string out(text);
-  for (char& c : out) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  }
-  return out;
-}
 
 std::string http_date() {
   const std::time_t now = std::time(nullptr);
@@ -163,7 +156,7 @@ void Connection::begin_body(size_t num_bytes) {
   }
   // What other codings do to the body's length is not known here; guessing would let a body pass for the next request.
   if (const auto coding = message.find(http::field::transfer_encoding); coding != message.end()) {
-    const bool is_chunked = lower({coding->value().data(), coding->value().size()}) == "chunked";
+    const bool is_chunked = to_lower({coding->value().data(), coding->value().size()}) == "chunked";
     if (!is_chunked || message.count(http::field::transfer_encoding) != 1) {
       return refuse(501, "Only 'Transfer-Encoding: chunked' is understood.", "bad_http");
     }
@@ -171,7 +164,7 @@ void Connection::begin_body(size_t num_bytes) {
   }
   const auto expect = message.find(http::field::expect);
   if (expect == message.end() || is_http10_) return;
-  if (lower({expect->value().data(), expect->value().size()}) != "100-continue") {
+  if (to_lower({expect->value().data(), expect->value().size()}) != "100-continue") {
     return refuse(417, "Only 'Expect: 100-continue' is understood.", "bad_http");
   }
   if (parser_->http.is_done()) return;
@@ -192,7 +185,7 @@ void Connection::dispatch() {
   }
   request.path = percent_decode(path.substr(0, path.find('?')));
   for (const auto& field : message) {
-    request.headers.emplace_back(lower({field.name_string().data(), field.name_string().size()}),
+    request.headers.emplace_back(to_lower({field.name_string().data(), field.name_string().size()}),
                                  std::string(field.value()));
   }
   keep_alive_ = message.keep_alive();
