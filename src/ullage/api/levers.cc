@@ -61,6 +61,8 @@ constexpr Lever kLevers[] = {
 
     {"weights", "--weights,--quantization,-q", kWord, 0, 0, kModel,
      "Weights stored as bf16, fp8, int8, int4 (awq, gptq), nvfp4, mxfp4, ...; default: as the checkpoint"},
+    {"dtype", "--dtype", kWord, 0, 0, kModel,
+     "What is not quantised is loaded as: auto, bfloat16, float16, float32; auto halves float32 where the engine does"},
     {"weight_bytes", "--weight-bytes", kBytes, 1, kNoLimit, kModel,
      "With a model by its numbers: its weights' size, all devices together"},
     {"force_mha", "--force-mha", kFlag, 0, 0, kModel, "As many KV heads as query heads"},

@@ -96,6 +96,9 @@ Result<void> read_model_changes(const LeverSettings& levers, const Reader& read,
   if (const LeverSetting* kv = levers.find("kv_cache_dtype"); kv != nullptr && kv->value.text != "auto") {
     ULLAGE_TRY(scenario->kv_dtype, model::parse_kv_dtype(kv->value.text, kv->where));
   }
+  if (const LeverSetting* dtype = levers.find("dtype")) {
+    ULLAGE_TRY(scenario->dtype, plan::parse_load_dtype(dtype->value.text, dtype->where));
+  }
   if (const LeverSetting* weights = levers.find("weights")) {
     // One of the plain precisions, or any other format by its name, which check_scenario looks up.
     const auto precision = plan::parse_weight_precision(weights->value.text, weights->where);

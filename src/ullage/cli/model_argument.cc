@@ -61,15 +61,27 @@ Result<api::PlanModel> read_config(const fs::path& path) {
 // Its header alone: any architecture, any type of weights.
 Result<api::PlanModel> read_gguf(const fs::path& path) {
   ULLAGE_TRY(const std::vector<std::string> parts, model::gguf_parts(path.string()));
-  if (parts.size() > 1) {
-    return Error{ErrorCode::kUnsupported,
-                 fmt::format("is one of {} parts, and each names its own tensors alone; join them (llama-gguf-split "
-                             "--merge), or give the model's config.json and --weights",
-                             parts.size()),
-                 path.string()};
+  std::vector<MappedFile> files;
+  std::vector<model::GgufFile> headers;
+  for (const std::string& part : parts) {
+    ULLAGE_TRY(MappedFile file, MappedFile::open(part));
+    ULLAGE_TRY(model::GgufFile header, model::GgufFile::parse(file.bytes(), part, model::GgufTypes::kAny));
+    files.push_back(std::move(file));
+    headers.push_back(std::move(header));
   }
-  ULLAGE_TRY(const MappedFile file, MappedFile::open(path.string()));
-  ULLAGE_TRY(const model::GgufFile gguf, model::GgufFile::parse(file.bytes(), path.string(), model::GgufTypes::kAny));
+  if (headers.size() == 1) {
+    // A part under a name that does not say so: the others cannot be found.
+    ULLAGE_TRY(const int64_t count, headers[0].get_int("split.count", 1));
+    if (count > 1) {
+      return Error{ErrorCode::kNotFound,
+                   fmt::format("is one of {} parts of a model; name them as they were made (NAME-00001-of-{:05}.gguf) "
+                               "beside each other",
+                               count, count),
+                   path.string()};
+    }
+  }
+  ULLAGE_TRY(const model::GgufFile gguf, headers.size() == 1 ? Result<model::GgufFile>(std::move(headers[0]))
+                                                             : model::GgufFile::join(std::move(headers)));
   api::PlanModel model;
   ULLAGE_TRY(model.shape, model::planning_shape_from_gguf(gguf));
   model.source = "GGUF";

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <optional>
 #include <utility>
 
@@ -19,17 +20,50 @@ namespace {
 // More than any installation; products with bytes stay far from overflow.
 constexpr int64_t kMaxDevices = 1'000'000;
 
-// Lower-case letters and digits alone, without the words that makers put around the name.
+// What makers put around a name.
+constexpr std::string_view kMakers[] = {"nvidia", "geforce", "instinct", "tesla",  "amd", "radeon",
+                                        "intelr", "intel",   "apple",    "google", "aws", "gpu"};
+
+// Lower-case letters and digits alone, without the makers' words.
 std::string normalise(std::string_view name) {
   std::string text;
   for (const char c : name) {
     if (is_letter_or_digit(c)) text += to_lower(c);
   }
-  for (const std::string_view word : {"nvidia", "geforce", "instinct", "tesla", "amd", "radeon", "intelr", "intel",
-                                      "apple", "google", "aws", "gpu"}) {
+  for (const std::string_view word : kMakers) {
     for (size_t at = text.find(word); at != std::string::npos; at = text.find(word)) text.erase(at, word.size());
   }
   return text;
+}
+
+// The name in a line of `nvidia-smi -L`: "GPU 0: NVIDIA L4 (UUID: GPU-...)".
+std::string_view without_listing(std::string_view text) {
+  if (const size_t uuid = text.find("(UUID"); uuid != std::string_view::npos) text = text.substr(0, uuid);
+  size_t at = text.starts_with("GPU ") ? 4 : 0;
+  while (at > 0 && at < text.size() && is_digit(text[at])) ++at;
+  return at > 4 && at < text.size() && text[at] == ':' ? text.substr(at + 1) : text;
+}
+
+// The words of a name in alphabetical order, makers' apart: people and clouds order them as they like.
+std::vector<std::string> sorted_words(std::string_view name) {
+  std::vector<std::string> words;
+  std::string word;
+  const auto take = [&] {
+    if (!word.empty() && std::find(std::begin(kMakers), std::end(kMakers), word) == std::end(kMakers)) {
+      words.push_back(word);
+    }
+    word.clear();
+  };
+  for (const char c : name) {
+    if (is_letter_or_digit(c)) {
+      word += to_lower(c);
+    } else {
+      take();
+    }
+  }
+  take();
+  std::sort(words.begin(), words.end());
+  return words;
 }
 
 bool is_times(char c) { return c == 'x' || c == 'X' || c == '*'; }
@@ -80,6 +114,21 @@ std::string near_devices(std::string_view wanted, std::span<const Device> device
   return near_names(wanted, things);
 }
 
+// The one device with a name of the same words; nullptr when there is none, or several.
+const Device* with_the_words_of(std::string_view name, std::span<const Device> devices) {
+  const std::vector<std::string> wanted = sorted_words(name);
+  if (wanted.empty()) return nullptr;
+  const Device* found = nullptr;
+  for (const Device& device : devices) {
+    bool is_like = sorted_words(device.id) == wanted || sorted_words(device.name) == wanted;
+    for (const std::string& alias : device.aliases) is_like = is_like || sorted_words(alias) == wanted;
+    if (!is_like) continue;
+    if (found != nullptr) return nullptr;
+    found = &device;
+  }
+  return found;
+}
+
 }  // namespace
 
 double ridge_flop_per_byte(const Device& device) {
@@ -95,11 +144,12 @@ std::vector<Device> known_devices() {
 }
 
 Result<Device> find_device(std::string_view name, std::span<const Device> devices, std::string_view where) {
-  const std::string wanted = normalise(name);
+  const std::string wanted = normalise(without_listing(name));
   for (const Device& device : devices) {
     const std::vector<std::string> names = spellings(device);
     if (std::find(names.begin(), names.end(), wanted) != names.end()) return device;
   }
+  if (const Device* device = with_the_words_of(without_listing(name), devices)) return *device;
   return Error{ErrorCode::kNotFound,
                fmt::format("no device is called \"{}\"; near names are {} ({} devices are known)", name.substr(0, 80),
                            near_devices(std::string_view(wanted).substr(0, 80), devices), devices.size()),

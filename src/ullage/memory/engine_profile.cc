@@ -316,6 +316,11 @@ Result<const EngineProfile*> find_engine_profile(std::string_view name, std::str
 
 bool runs_on_cpu(const hardware::Device& device) { return device.category == "cpu"; }
 
+model::DType default_dtype(const EngineProfile& profile, model::DType stored) {
+  const bool halves = profile.engine == Engine::kVllm || profile.engine == Engine::kSglang;
+  return halves && stored == model::DType::kF32 ? model::DType::kBF16 : stored;
+}
+
 int64_t default_max_num_seqs(const EngineProfile& profile, const hardware::Device& device) {
   switch (profile.engine) {
     case Engine::kVllm:

@@ -9,6 +9,7 @@
 #include "ullage/base/result.h"
 #include "ullage/base/units.h"
 #include "ullage/hardware/device.h"
+#include "ullage/model/dtype.h"
 
 namespace ullage::memory {
 
@@ -68,6 +69,9 @@ std::span<const EngineProfile> engine_profiles();
 // them. A version of a development build that numbers nothing ("0.1.dev1+g1a2b3c4") is the newest.
 Result<const EngineProfile*> find_engine_profile(std::string_view name, std::string_view where = "--policy");
 
+// What weights that are not quantised are loaded as when no dtype is asked for. vLLM (config/model.py) and SGLang
+// (configs/model_config.py) halve checkpoints of 32 bits; the others take the file's.
+model::DType default_dtype(const EngineProfile& profile, model::DType stored);
 int64_t default_max_num_seqs(const EngineProfile& profile, const hardware::Device& device);
 int64_t default_max_num_batched_tokens(const EngineProfile& profile, const hardware::Device& device);
 // SGLang's mem_fraction_static follows from the device, the chunk and the ranks; the others' is the profile's own.

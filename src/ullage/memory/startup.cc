@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdlib>
+#include <utility>
 
 #include "ullage/base/check.h"
 
@@ -35,13 +37,22 @@ Result<StartupPrediction> predict_startup(const BudgetInput& input, const KvLayo
     ULLAGE_TRY(const KvLayout layout, stage_layout(input, options, stage));
     const Bytes pool = std::max(budget.kv_pool.bytes, Bytes(0));
     const int64_t blocks = num_blocks(layout, pool);
-    if (stage == 0) prediction.printed = budget;
+    prediction.stages.push_back(std::move(budget));
     if (stage > 0 && blocks >= prediction.num_blocks) continue;
     prediction.num_blocks = blocks;
-    prediction.least = std::move(budget);
+    prediction.least_stage = static_cast<size_t>(stage);
     if (blocks >= 1) prediction.capacity = kv_capacity(layout, blocks, input.max_model_len, in_flight);
   }
   return prediction;
+}
+
+const MemoryBudget& stage_with_weights(const StartupPrediction& prediction, Bytes weights) {
+  ULLAGE_CHECK(!prediction.stages.empty());
+  const auto distance = [weights](const MemoryBudget& stage) {
+    return std::abs((stage.weights.bytes - weights).value);
+  };
+  return *std::min_element(prediction.stages.begin(), prediction.stages.end(),
+                           [&](const MemoryBudget& a, const MemoryBudget& b) { return distance(a) < distance(b); });
 }
 
 }  // namespace ullage::memory

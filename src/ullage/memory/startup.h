@@ -1,7 +1,9 @@
 // What a start-up of an engine will log, from nothing but model, flags and device.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "ullage/base/result.h"
 #include "ullage/base/units.h"
@@ -11,13 +13,15 @@
 namespace ullage::memory {
 
 struct StartupPrediction {
-  // Of the rank that a log prints: that of the first stage (seen on two boots).
-  MemoryBudget printed;
-  // Of the rank that decides the blocks: the one with the fewest. The same without pipeline parallelism.
-  MemoryBudget least;
+  // One rank of each pipeline stage. A log prints the lines of one, mostly of the first; nothing promises it.
+  std::vector<MemoryBudget> stages;
+  size_t least_stage = 0;  // with the fewest blocks: it decides the count
   int64_t num_blocks = 0;  // 0 when the weights do not fit
   KvCapacity capacity;     // of num_blocks; zeros when there are none
 };
+
+// The stage whose weights are nearest to `weights`, as a log that does not name its rank states them.
+const MemoryBudget& stage_with_weights(const StartupPrediction& prediction, Bytes weights);
 
 // REQUIRES: input.shape is set and max_model_len is at least 1; check_parallelism passed. Errors are the budget's and
 // the layout's. Layers that share another's cache must lie in its stage.

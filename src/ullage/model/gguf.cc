@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <numeric>
 #include <optional>
 
 #include <fmt/format.h>
 
+#include "ullage/base/check.h"
 #include "ullage/base/quote.h"
 
 namespace ullage::model {
@@ -323,6 +325,37 @@ Result<GgufFile> GgufFile::parse(std::span<const std::byte> bytes, std::string_v
   ULLAGE_TRY_VOID(place_tensors(file.tensors_, bytes, cursor.position(), file.alignment_, where));
   ULLAGE_TRY_VOID(check_overlaps(file.tensors_, where));
   return file;
+}
+
+Result<GgufFile> GgufFile::join(std::vector<GgufFile> parts) {
+  ULLAGE_CHECK(!parts.empty());
+  const auto num_parts = static_cast<int64_t>(parts.size());
+  int64_t num_tensors = 0;
+  for (int64_t i = 0; i < num_parts; ++i) {
+    const GgufFile& part = parts[static_cast<size_t>(i)];
+    ULLAGE_TRY(const int64_t count, part.get_int("split.count", 1));
+    ULLAGE_TRY(const int64_t number, part.get_int("split.no", 0));
+    if (count != num_parts || number != i) {
+      return Error{ErrorCode::kCorrupt,
+                   fmt::format("is part {} of {} by its own words, and part {} of {} by its name", number + 1, count,
+                               i + 1, num_parts),
+                   part.where("split.no")};
+    }
+    num_tensors += static_cast<int64_t>(part.tensors_.size());
+  }
+  GgufFile whole = std::move(parts.front());
+  ULLAGE_TRY(const int64_t stated, whole.get_int("split.tensors.count", num_tensors));
+  if (stated != num_tensors) {
+    return Error{ErrorCode::kCorrupt, fmt::format("is {}, and the parts have {} tensors", stated, num_tensors),
+                 whole.where("split.tensors.count")};
+  }
+  for (size_t i = 1; i < parts.size(); ++i) {
+    whole.tensors_.insert(whole.tensors_.end(), std::make_move_iterator(parts[i].tensors_.begin()),
+                          std::make_move_iterator(parts[i].tensors_.end()));
+  }
+  ULLAGE_TRY(whole.tensors_by_name_,
+             sort_by_name(whole.tensors_, [](const GgufTensor& t) { return t.name; }, "tensor", whole.where_));
+  return whole;
 }
 
 const GgufEntry* GgufFile::find(std::string_view key) const {

@@ -47,6 +47,10 @@ class GgufFile {
   static Result<GgufFile> parse(std::span<const std::byte> bytes, std::string_view where,
                                 GgufTypes types = GgufTypes::kComputedWith);
 
+  // The parts of a split model, in order, as one file: the first one's metadata, the tensors of all, whose offsets are
+  // of their own part. kCorrupt for parts of different models, out of order or of another number than they say.
+  static Result<GgufFile> join(std::vector<GgufFile> parts);
+
   uint32_t version() const { return version_; }
   uint32_t alignment() const { return alignment_; }
   // In the file's order.

@@ -354,11 +354,10 @@ Result<ModelShape> planning_shape_from_gguf(const GgufFile& file) {
     ULLAGE_TRY_VOID(read_mixer(reader, shape, i, layer));
     ULLAGE_TRY_VOID(read_ffn(reader, i, layer));
     if (std::holds_alternative<NoMixer>(layer.mixer) && std::holds_alternative<NoFfn>(layer.ffn)) {
-      return Error{ErrorCode::kUnsupported,
-                   fmt::format("layer {} of {} has no tensors of a mixer or feed-forward that is known (is it one part "
-                               "of a split file?)",
-                               i, quote(architecture)),
-                   file.where("general.architecture")};
+      return Error{
+          ErrorCode::kUnsupported,
+          fmt::format("layer {} of {} has no tensors of a mixer or feed-forward that is known", i, quote(architecture)),
+          file.where("general.architecture")};
     }
     (i < num_blocks - num_draft ? shape.layers : shape.draft_layers).push_back(layer);
   }

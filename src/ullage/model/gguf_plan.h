@@ -9,8 +9,8 @@ namespace ullage::model {
 
 // Layers are told by which tensors each has, sizes by the keys that llama.cpp's converters write and by the tensors'
 // own; formats by the tensors' types, matrix by matrix. The shape is marked as not servable. kUnsupported, by name, for
-// windows without a known pattern and layers without a known mixer. Parse the file with GgufTypes::kAny; of a split
-// GGUF, the first part has the keys, but each part has the tensors of its own layers only: join them first.
+// windows without a known pattern and layers without a known mixer. Parse the file with GgufTypes::kAny; join the
+// parts of a split one.
 Result<ModelShape> planning_shape_from_gguf(const GgufFile& file);
 
 }  // namespace ullage::model

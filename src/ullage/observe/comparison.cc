@@ -28,14 +28,14 @@ struct Writer {
 
   template <class T>
   void number(const char* name, TermUnit unit, const std::optional<Logged<T>>& logged, double predicted,
-              double relative_tolerance, plan::Tier tier, const char* cause) {
+              double tolerance, plan::Tier tier, const char* cause) {
     if (!logged) return;
     TermComparison term;
     term.name = name;
     term.unit = unit;
     term.predicted = predicted;
     term.logged = static_cast<double>(logged->value);
-    term.tolerance = relative_tolerance * std::abs(term.logged);
+    term.tolerance = tolerance;
     term.line = logged->line;
     term.tier = tier;
     finish(std::move(term), cause);
@@ -106,20 +106,23 @@ Comparison compare(const StartupLog& log, const plan::Evaluation& predicted,
   const plan::Evaluation& exact = from_logged_memory != nullptr ? *from_logged_memory : predicted;
   const plan::Tier tier = from_logged_memory != nullptr ? plan::Tier::kExact : budget.kv_pool.tier;
   // From memory printed to 0.01 GiB counts are known to half such a step.
-  double tolerance = 0.05;
+  double share = 0.05;
   if (from_logged_memory != nullptr && log.kv_memory && log.kv_memory->bytes.value > 0) {
-    tolerance =
+    share =
         static_cast<double>(log.kv_memory->half_step.value) / static_cast<double>(log.kv_memory->bytes.value) + 1e-4;
   }
   const char* layout =
       "another KV dtype (the checkpoint may ask for FP8), block size, draft layers, or a layout rule of that version";
-  writer.number("blocks", TermUnit::kBlocks, log.num_blocks, static_cast<double>(exact.capacity.num_blocks), tolerance,
-                tier, layout);
-  writer.number("tokens", TermUnit::kTokens, log.kv_tokens, static_cast<double>(exact.capacity.printed_tokens),
-                tolerance, tier, layout);
+  const auto blocks = static_cast<double>(exact.capacity.num_blocks);
+  writer.number("blocks", TermUnit::kBlocks, log.num_blocks, blocks, 1 + share * blocks, tier, layout);
+  const auto tokens = static_cast<double>(exact.capacity.printed_tokens);
+  writer.number("tokens", TermUnit::kTokens, log.kv_tokens, tokens,
+                static_cast<double>(exact.settings.block_size) + share * tokens, tier, layout);
   if (log.concurrency_len && log.concurrency_len->value == exact.settings.max_model_len) {
-    writer.number("concurrency", TermUnit::kRequests, log.max_concurrency, exact.capacity.printed_concurrency,
-                  tolerance, tier, layout);
+    // Printed to 0.01.
+    const double concurrency = exact.capacity.printed_concurrency;
+    writer.number("concurrency", TermUnit::kRequests, log.max_concurrency, concurrency, 0.01 + share * concurrency,
+                  tier, layout);
   }
   comparison.sentence = summary(comparison.terms);
   return comparison;

@@ -29,7 +29,10 @@ Result<model::ModelShape> shape_as_loaded(const model::ModelShape& shape, const 
   } else if (!wanted.empty()) {
     ULLAGE_TRY(loaded.quantization, model::quantize_as(wanted, "weight_format"));
   }
-  if (dtype.ends_with("float32")) loaded.weight_dtype = model::DType::kF32;
+  // Both engines of the rows halve what is stored in 32 bits unless they are told not to.
+  ULLAGE_TRY(const memory::EngineProfile* vllm, memory::find_engine_profile("vllm"));
+  loaded.weight_dtype =
+      dtype.ends_with("float32") ? model::DType::kF32 : memory::default_dtype(*vllm, loaded.weight_dtype);
   return loaded;
 }
 

@@ -101,15 +101,23 @@ void add_scratch(const CsvRow& row, const model::ModelShape& shape, const Mapped
   const auto weights = row.number("weights_memory_gib");
   const auto requested = row.number("requested_memory_gib");
   const auto kv = row.number("kv_cache_memory_gib");
+  const memory::MemoryBudget* printed = &found->stages.front();
   if (weights && *weights > 0) {
-    errors.weights.push_back(std::abs(gib(found->printed.weights.bytes) / *weights - 1));
-    if (errors.weights.back() > 0.01) {
-      set.note(fmt::format("{}: weights {:.2f} GiB, {:.2f} were logged", where, gib(found->printed.weights.bytes),
-                           *weights));
+    printed = &memory::stage_with_weights(*found, Bytes(std::llround(*weights * static_cast<double>(kGiB))));
+    const double ours = gib(printed->weights.bytes);
+    errors.weights.push_back(std::abs(ours / *weights - 1));
+    if (found->stages.size() > 1) {
+      set.note(
+          fmt::format("{}: from scratch: the stage printed is taken to be {} of {}, the nearest by weights ({:.2f} "
+                      "GiB, {:.2f} were logged); the smallest, {}, holds {} blocks, {} were logged",
+                      where, printed->stage + 1, found->stages.size(), ours, *weights, found->least_stage + 1,
+                      found->num_blocks, row.count("kv_cache_blocks").value_or(0)));
+    } else if (errors.weights.back() > 0.01) {
+      set.note(fmt::format("{}: weights {:.2f} GiB, {:.2f} were logged", where, ours, *weights));
     }
   }
   if (requested && kv && *requested > 0) {
-    errors.kv_memory.push_back(std::abs(gib(found->printed.kv_pool.bytes) - *kv) / *requested);
+    errors.kv_memory.push_back(std::abs(gib(printed->kv_pool.bytes) - *kv) / *requested);
   }
 }
 

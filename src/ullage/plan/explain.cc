@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "ullage/base/ascii.h"
 #include "ullage/base/saturating.h"
 
 namespace ullage::plan {
@@ -44,6 +45,7 @@ std::string kv_text(const Scenario& s) {
 std::string weights_text(const Scenario& s) {
   return s.weight_format.empty() ? std::string(weight_precision_name(s.weights)) : s.weight_format;
 }
+std::string dtype_text(const Scenario& s) { return s.dtype ? to_lower(model::info(*s.dtype).name) : "auto"; }
 std::string division_text(const Scenario& s) {
   const model::Parallelism& p = s.parallelism;
   std::string out = fmt::format("TP {}", p.tensor);
@@ -93,6 +95,8 @@ constexpr Lever kLevers[] = {
        s.force_mha = b.force_mha;
        s.num_kv_heads = b.num_kv_heads;
      }},
+    {"dtype", [](const S& a, const S& b) { return arrow(dtype_text(a), dtype_text(b)); },
+     [](S& s, const S& b) { s.dtype = b.dtype; }},
     {"weights", [](const S& a, const S& b) { return arrow(weights_text(a), weights_text(b)); },
      [](S& s, const S& b) {
        s.weights = b.weights;

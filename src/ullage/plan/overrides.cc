@@ -61,11 +61,14 @@ Result<model::ModelShape> with_overrides(const Scenario& scenario) {
       ULLAGE_TRY(shape.quantization, model::quantize_as(name, "--weights"));
     }
   } else {
+    shape.weight_dtype = resolve_dtype(scenario);
     return shape;
   }
   // What stays plain beside them. The cache's dtype is asked for by itself.
   if (scenario.weights == WeightPrecision::kF32) {
     shape.weight_dtype = model::DType::kF32;
+  } else if (scenario.dtype) {
+    shape.weight_dtype = *scenario.dtype;
   } else if (shape.weight_dtype != model::DType::kF16) {
     shape.weight_dtype = model::DType::kBF16;
   }

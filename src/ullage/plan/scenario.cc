@@ -8,6 +8,9 @@
 
 #include <fmt/format.h>
 
+#include "ullage/base/ascii.h"
+#include "ullage/base/quote.h"
+
 namespace ullage::plan {
 namespace {
 
@@ -188,15 +191,39 @@ Result<WeightPrecision> parse_weight_precision(std::string_view name, std::strin
       std::string(where));
 }
 
+Result<std::optional<model::DType>> parse_load_dtype(std::string_view name, std::string_view where) {
+  using Dtype = std::optional<model::DType>;
+  const std::string word = to_lower(name);
+  if (word == "auto") return Dtype();
+  if (word == "bfloat16" || word == "bf16") return Dtype(model::DType::kBF16);
+  if (word == "float16" || word == "half" || word == "fp16" || word == "f16") return Dtype(model::DType::kF16);
+  if (word == "float32" || word == "float" || word == "fp32" || word == "f32") return Dtype(model::DType::kF32);
+  return bad(
+      fmt::format("{} is no dtype to compute in; give auto, bfloat16, float16 (half) or float32 (float)", quote(name)),
+      std::string(where));
+}
+
+model::DType resolve_dtype(const Scenario& scenario) {
+  if (scenario.dtype) return *scenario.dtype;
+  return memory::default_dtype(*scenario.profile, scenario.shape->weight_dtype);
+}
+
 Result<model::KvDType> resolve_kv_dtype(const Scenario& scenario) {
   if (scenario.kv_dtype) return *scenario.kv_dtype;
   if (const std::string& asked = scenario.shape->quantization.kv_cache_dtype; !asked.empty() && asked != "auto") {
     return model::parse_kv_dtype(asked, "the checkpoint's kv_cache_dtype");
   }
-  // Engines compute in 16 bits: weights of 32 are loaded as BF16, and quantised ones are multiplied in it. llama.cpp's
-  // cache is F16 whatever the weights are.
+  // llama.cpp's cache is F16 whatever the weights are.
   if (scenario.profile->engine == memory::Engine::kLlamaCpp) return model::KvDType::kF16;
-  return scenario.shape->weight_dtype == model::DType::kF16 ? model::KvDType::kF16 : model::KvDType::kBF16;
+  switch (resolve_dtype(scenario)) {
+    case model::DType::kF16:
+      return model::KvDType::kF16;
+    case model::DType::kF32:
+      // Asked for, the cache follows; a file of 32 bits is served from a cache of 16.
+      return scenario.dtype ? model::KvDType::kF32 : model::KvDType::kBF16;
+    default:
+      return model::KvDType::kBF16;
+  }
 }
 
 Result<Settings> check_scenario(const Scenario& s) {

@@ -12,6 +12,7 @@
 #include "ullage/cost/step_cost.h"
 #include "ullage/hardware/device.h"
 #include "ullage/memory/engine_profile.h"
+#include "ullage/model/dtype.h"
 #include "ullage/model/kv_dtype.h"
 #include "ullage/model/model_shape.h"
 #include "ullage/model/parallelism.h"
@@ -49,7 +50,8 @@ struct Scenario {
 
   // The model as loaded.
   std::optional<model::KvDType>
-      kv_dtype;  // of the cache; none = "auto": what the checkpoint asks for, else its weights'
+      kv_dtype;                       // of the cache; none = "auto": what the checkpoint asks for, else its weights'
+  std::optional<model::DType> dtype;  // --dtype, of what is not quantised: kF32, kF16, kBF16; none = "auto"
   WeightPrecision weights = WeightPrecision::kAsStored;
   std::string weight_format;  // any other of model::quantization_names() ("q4_k_m"); "" = as `weights` says
   bool force_mha = false;     // as many KV heads as heads
@@ -103,7 +105,11 @@ struct Settings {
 // look at whether it fits: that is an answer (evaluate.h).
 Result<Settings> check_scenario(const Scenario& scenario);
 
-// The KV dtype that "auto" means: the checkpoint's own, else its weights' (BF16 where those are quantised).
+// "auto", "bfloat16" ("bf16"), "float16" ("half", "fp16"), "float32" ("float", "fp32"): none for "auto".
+Result<std::optional<model::DType>> parse_load_dtype(std::string_view name, std::string_view where);
+// What is not quantised is loaded as: what is asked for, else the engine's default for this checkpoint.
+model::DType resolve_dtype(const Scenario& scenario);
+// The KV dtype that "auto" means: the checkpoint's own, else what is not quantised is loaded as.
 Result<model::KvDType> resolve_kv_dtype(const Scenario& scenario);
 
 }  // namespace ullage::plan

@@ -18,6 +18,8 @@ bool is_ideal(const Scenario& scenario) { return scenario.profile->engine == mem
 ModelPart::Key model_key(const Scenario& scenario, const Settings& settings) {
   ModelPart::Key key;
   key.loaded.shape = scenario.shape;
+  key.loaded.dtype = resolve_dtype(scenario);
+  key.loaded.has_dtype = scenario.dtype.has_value();
   key.loaded.weights = scenario.weights;
   key.loaded.weight_format = scenario.weight_format;
   key.loaded.force_mha = scenario.force_mha;

@@ -35,6 +35,8 @@ EfficiencyChoice choose_efficiency(const Scenario& scenario);
 struct ShapePart {
   struct Key {
     const model::ModelShape* shape = nullptr;
+    model::DType dtype = model::DType::kBF16;  // resolved: of what is not quantised
+    bool has_dtype = false;                    // asked for
     WeightPrecision weights = WeightPrecision::kAsStored;
     std::string weight_format;
     bool force_mha = false;

@@ -185,6 +185,15 @@ TEST(FindDevice, ForgivesSpelling) {
   EXPECT_EQ(find_device("Tesla T4")->id, "t4");
 }
 
+TEST(FindDevice, ReadsListingsAndWordsInAnyOrder) {
+  EXPECT_EQ(find_device("GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-3a1c)")->id, "h100");
+  EXPECT_EQ(find_device("NVIDIA A100 80GB (SXM4)")->id, "a100-80gb");
+  EXPECT_EQ(find_device("40GB PCIe A100")->id, "a100-pcie-40gb");
+  // Words that are missing are not guessed, nor are listings of nothing.
+  for (const char* name : {"80GB", "GPU 0:", "GPU 0: (UUID: x)", "SXM4", "(UUID"})
+    EXPECT_FALSE(find_device(name)) << name;
+}
+
 TEST(FindDevice, NamesTheNearest) {
   const auto device = find_device("H10O");
   ASSERT_FALSE(device);

@@ -93,7 +93,7 @@ TEST(Startups, FromScratchWeightsWithinOnePercent) {
   const std::vector<Predicted> all = predictions();
   ASSERT_GE(all.size(), 40U);
   for (const auto& [row, p] : all) {
-    EXPECT_NEAR(gib(p.printed.weights.bytes), row.weights_gib, 0.01 * row.weights_gib)
+    EXPECT_NEAR(gib(p.stages.front().weights.bytes), row.weights_gib, 0.01 * row.weights_gib)
         << row.model << " " << row.weights << " tp " << row.tensor << " pp " << row.pipeline;
   }
 }
@@ -101,11 +101,11 @@ TEST(Startups, FromScratchWeightsWithinOnePercent) {
 TEST(Startups, FromScratchKvMemoryWithinTheStatedErrors) {
   std::vector<double> errors;
   for (const auto& [row, p] : predictions()) {
-    const double error = std::abs(gib(p.printed.kv_pool.bytes) - row.kv_gib) / gib(p.printed.requested);
+    const double error = std::abs(gib(p.stages.front().kv_pool.bytes) - row.kv_gib) / gib(p.stages.front().requested);
     errors.push_back(error);
     EXPECT_LE(error, 0.03) << row.model;
-    EXPECT_NEAR(gib(p.printed.activations.bytes), row.activation_gib, 0.4) << row.model;
-    EXPECT_NEAR(gib(p.printed.runtime.bytes), row.non_torch_gib, 0.15) << row.model;
+    EXPECT_NEAR(gib(p.stages.front().activations.bytes), row.activation_gib, 0.4) << row.model;
+    EXPECT_NEAR(gib(p.stages.front().runtime.bytes), row.non_torch_gib, 0.15) << row.model;
   }
   ASSERT_GE(errors.size(), 40U);
   std::ranges::sort(errors);
@@ -117,8 +117,24 @@ TEST(Startups, FromScratchBlocksWithinThreePercentOfRequestedMemory) {
   for (const auto& [row, p] : predictions()) {
     const double bytes_per_block = row.kv_gib / static_cast<double>(row.blocks);
     const double difference = std::abs(static_cast<double>(p.num_blocks - row.blocks)) * bytes_per_block;
-    EXPECT_LE(difference, 0.03 * gib(p.least.requested)) << row.model << " pp " << row.pipeline;
+    EXPECT_LE(difference, 0.03 * gib(p.stages[p.least_stage].requested)) << row.model << " pp " << row.pipeline;
   }
+}
+
+// The recorded boot with four stages has lines of two ranks: one with the embedding, one without.
+TEST(Startups, AStageIsFoundByItsWeights) {
+  size_t num_seen = 0;
+  for (const auto& [row, p] : predictions()) {
+    ASSERT_EQ(p.stages.size(), static_cast<size_t>(row.pipeline)) << row.model;
+    if (row.pipeline < 4) continue;
+    ++num_seen;
+    const Bytes with = p.stages[0].weights.bytes;
+    const Bytes without = p.stages[1].weights.bytes;
+    EXPECT_GT(with, without);
+    EXPECT_EQ(stage_with_weights(p, without + Bytes(1 << 20)).stage, 1);
+    EXPECT_EQ(stage_with_weights(p, with).stage, 0);
+  }
+  EXPECT_GE(num_seen, 1U);
 }
 
 }  // namespace

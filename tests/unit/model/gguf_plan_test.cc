@@ -162,6 +162,51 @@ TEST(GgufPlan, StatesAndAttentionByLayer) {
   EXPECT_FALSE(std::get<DenseFfn>(shape->layers[2].ffn).is_gated);
 }
 
+// One file, and the same as three parts as llama-gguf-split makes them: keys in the first, tensors in order.
+TEST(GgufPlan, PartsAreOneModel) {
+  const auto add_layer = [](GgufBuilder& b, int layer) {
+    const std::string block = "blk." + std::to_string(layer) + ".";
+    attention(b, block, 128);
+    dense(b, block, 512);
+  };
+  const auto keys = [](GgufBuilder& b) {
+    b.u32("internlm2.attention.head_count_kv", 2).u32("internlm2.feed_forward_length", 512);
+  };
+  GgufBuilder whole = model("internlm2", 2);
+  keys(whole);
+  add_layer(whole, 0);
+  add_layer(whole, 1);
+  const auto part = [&](uint32_t number, uint32_t count) {
+    GgufBuilder b = number == 0 ? model("internlm2", 2) : GgufBuilder();
+    if (number == 0) keys(b);
+    b.u32("split.no", number).u32("split.count", count).u32("split.tensors.count", 16);
+    if (number > 0) add_layer(b, static_cast<int>(number) - 1);
+    return b.build();
+  };
+  const std::string one = whole.build();
+  const std::string bytes[] = {part(0, 3), part(1, 3), part(2, 3)};
+  const auto join = [](const std::vector<const std::string*>& files) {
+    std::vector<GgufFile> parts;
+    for (const std::string* file : files) parts.push_back(parse_any(*file));
+    return GgufFile::join(std::move(parts));
+  };
+  const auto joined = join({&bytes[0], &bytes[1], &bytes[2]});
+  ASSERT_TRUE(joined) << joined.error().to_string();
+  const auto from_parts = planning_shape_from_gguf(*joined);
+  const auto from_one = planning_shape_from_gguf(parse_any(one));
+  ASSERT_TRUE(from_parts) << from_parts.error().to_string();
+  ASSERT_TRUE(from_one);
+  EXPECT_EQ(count_parameters(*from_parts).total(), count_parameters(*from_one).total());
+  EXPECT_EQ(from_parts->layers.size(), 2U);
+  const auto expect_corrupt = [](const Result<GgufFile>& file) {
+    ASSERT_FALSE(file);
+    EXPECT_EQ(file.error().code, ErrorCode::kCorrupt) << file.error().to_string();
+  };
+  expect_corrupt(join({&bytes[0], &bytes[2], &bytes[1]}));
+  expect_corrupt(join({&bytes[0], &bytes[1]}));
+  expect_corrupt(join({&bytes[0], &bytes[1], &bytes[1]}));
+}
+
 TEST(GgufPlan, AFileWithoutALayersTensorsIsRefused) {
   const std::string bytes = model("llama", 1).build();
   const auto shape = planning_shape_from_gguf(parse_any(bytes));

@@ -100,6 +100,32 @@ TEST(ResolveKvDtype, AsksTheCheckpoint) {
   EXPECT_EQ(*resolve_kv_dtype(world.scenario), model::KvDType::kF16);
 }
 
+TEST(ResolveDtype, HalvesFilesOf32BitsWhereTheEngineDoes) {
+  World world;
+  world.shape.weight_dtype = model::DType::kF32;
+  EXPECT_EQ(resolve_dtype(world.scenario), model::DType::kBF16);
+  EXPECT_EQ(*resolve_kv_dtype(world.scenario), model::KvDType::kBF16);
+  const auto halved = evaluate(world.scenario);
+  world.scenario.dtype = model::DType::kF32;
+  EXPECT_EQ(*resolve_kv_dtype(world.scenario), model::KvDType::kF32);
+  const auto asked = evaluate(world.scenario);
+  ASSERT_TRUE(halved && asked);
+  EXPECT_NEAR(
+      static_cast<double>(asked->budget.weights.bytes.value) / static_cast<double>(halved->budget.weights.bytes.value),
+      2, 0.01);
+  world.scenario.dtype.reset();
+  world.scenario.profile = *memory::find_engine_profile("ullage");
+  EXPECT_EQ(resolve_dtype(world.scenario), model::DType::kF32);
+}
+
+TEST(ResolveDtype, ReadsTheWordsOfServers) {
+  EXPECT_EQ(*parse_load_dtype("half", "--dtype"), model::DType::kF16);
+  EXPECT_EQ(*parse_load_dtype("bfloat16", "--dtype"), model::DType::kBF16);
+  EXPECT_EQ(*parse_load_dtype("Float", "--dtype"), model::DType::kF32);
+  EXPECT_EQ(*parse_load_dtype("auto", "--dtype"), std::nullopt);
+  EXPECT_FALSE(parse_load_dtype("fp8", "--dtype"));
+}
+
 TEST(WeightPrecision, NamesAreRead) {
   EXPECT_EQ(*parse_weight_precision("awq", "--weights"), WeightPrecision::kINT4);
   EXPECT_EQ(*parse_weight_precision("auto", "--weights"), WeightPrecision::kAsStored);
