@@ -4,7 +4,7 @@
     scripts/command_outputs.py --check  [FILE...]     exits 1 when an output differs, and prints the difference
     scripts/command_outputs.py --update [FILE...]     writes the outputs into the files, and prints the difference
 
-Without FILEs: docs/plan.md, docs/questions.md and tests/golden/plan/*.case. In a document a command stands in a ```console
+Without FILEs: docs/plan.md, docs/questions.md, docs/logs.md and tests/golden/plan/*.case. In a document a command stands in a ```console
 block, behind "$ "; a case file is one such block. What follows is its standard output; when it fails, also its standard error
 and a line "[exit N]". ULLAGE names the program (build/release/ullage).
 """
@@ -17,7 +17,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 ULLAGE = os.path.abspath(os.environ.get("ULLAGE", ROOT / "build" / "release" / "ullage"))
-DEFAULT = ["docs/plan.md", "docs/questions.md", "tests/golden/plan/*.case"]
+DEFAULT = ["docs/plan.md", "docs/questions.md", "docs/logs.md", "tests/golden/plan/*.case"]
 
 
 def run(command):

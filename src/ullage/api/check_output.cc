@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "ullage/api/check.h"
+#include "ullage/api/logged_facts.h"
 #include "ullage/api/text_table.h"
 #include "ullage/base/json.h"
 #include "ullage/base/units.h"
@@ -42,6 +43,7 @@ std::string difference(const observe::TermComparison& term) {
 
 std::string check_json(const CheckAnswer& answer, int indent) {
   Json json = {{"schema_version", kPlanSchemaVersion}, {"kind", "check"}};
+  if (answer.startup) json["startup"] = logged_facts_json(*answer.startup);
   if (answer.comparison) {
     Json terms = Json::array();
     for (const observe::TermComparison& term : answer.comparison->terms) {
@@ -105,7 +107,10 @@ std::string check_text(const CheckAnswer& answer, const TextStyle& style) {
     }
   }
   if (answer.startup && !answer.comparison && !answer.diagnosis) {
-    out += fmt::format("a start-up log of {} lines\n", format_thousands(answer.startup->num_lines));
+    out += "The log says\n";
+    TextTable table({1});
+    for (const LoggedFact& fact : logged_facts(*answer.startup)) table.add({fact.name, fact.text, fact.note});
+    out += table.text();
   }
   for (const std::string& note : answer.notes) out += wrap_text(note, style.width, 2, "  note: ");
   if (answer.asked) {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstdlib>
 #include <utility>
 
 #include "ullage/base/check.h"
@@ -44,15 +43,6 @@ Result<StartupPrediction> predict_startup(const BudgetInput& input, const KvLayo
     if (blocks >= 1) prediction.capacity = kv_capacity(layout, blocks, input.max_model_len, in_flight);
   }
   return prediction;
-}
-
-const MemoryBudget& stage_with_weights(const StartupPrediction& prediction, Bytes weights) {
-  ULLAGE_CHECK(!prediction.stages.empty());
-  const auto distance = [weights](const MemoryBudget& stage) {
-    return std::abs((stage.weights.bytes - weights).value);
-  };
-  return *std::min_element(prediction.stages.begin(), prediction.stages.end(),
-                           [&](const MemoryBudget& a, const MemoryBudget& b) { return distance(a) < distance(b); });
 }
 
 }  // namespace ullage::memory

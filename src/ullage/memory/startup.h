@@ -13,15 +13,12 @@
 namespace ullage::memory {
 
 struct StartupPrediction {
-  // One rank of each pipeline stage. A log prints the lines of one, mostly of the first; nothing promises it.
+  // One rank of each pipeline stage. A log prints lines of one, or of several mixed.
   std::vector<MemoryBudget> stages;
   size_t least_stage = 0;  // with the fewest blocks: it decides the count
   int64_t num_blocks = 0;  // 0 when the weights do not fit
   KvCapacity capacity;     // of num_blocks; zeros when there are none
 };
-
-// The stage whose weights are nearest to `weights`, as a log that does not name its rank states them.
-const MemoryBudget& stage_with_weights(const StartupPrediction& prediction, Bytes weights);
 
 // REQUIRES: input.shape is set and max_model_len is at least 1; check_parallelism passed. Errors are the budget's and
 // the layout's. Layers that share another's cache must lie in its stage.

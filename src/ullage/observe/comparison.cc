@@ -99,7 +99,9 @@ Comparison compare(const StartupLog& log, const plan::Evaluation& predicted,
                "another max_num_seqs or max_num_batched_tokens: the profile run samples for every request at once");
   writer.bytes("runtime", log.non_torch, budget.runtime,
                "NCCL's buffers under tensor parallelism, or another process on the device");
-  writer.bytes("graphs", log.graphs ? log.graphs : log.graphs_estimated, budget.graphs,
+  // What is taken from the pool is the estimate; where nothing is, what the capture took.
+  const bool is_estimate = log.graphs_estimated && (budget.are_graphs_subtracted || !log.graphs);
+  writer.bytes("graphs", is_estimate ? log.graphs_estimated : log.graphs, budget.graphs,
                "other capture sizes, a compilation mode, or --enforce-eager");
   writer.bytes("KV memory", log.kv_memory, budget.kv_pool,
                "the terms above; if they agree, memory that another process held at the start");

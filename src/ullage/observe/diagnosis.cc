@@ -38,20 +38,44 @@ struct Seen {
   }
 };
 
+// The scenario with requests as long as those that are running: what the pool holds in use over their number, which a
+// request keeps on the mean, half-way through its output. Sets `tokens` to their length; 0 when it cannot be told.
+plan::Scenario as_seen(const Seen& seen, double* tokens) {
+  plan::Scenario scenario = *seen.context.scenario;
+  *tokens = 0;
+  if (seen.state.running < 1 || seen.usage() < 0.05) return scenario;
+  const auto plan = seen.context.planner->evaluate(scenario);
+  if (!plan) return scenario;
+  const double kept = static_cast<double>(plan->capacity.usable_tokens) * seen.usage() / seen.state.running;
+  const double prompt = std::max(1.0, std::round(kept - scenario.output_tokens / 2));
+  if (prompt + scenario.output_tokens > static_cast<double>(plan->settings.max_model_len)) return scenario;
+  scenario.prompt_tokens = prompt;
+  scenario.p95_prompt_tokens = 0;
+  scenario.p95_output_tokens = 0;
+  scenario.shared_prefix_tokens = std::min(scenario.shared_prefix_tokens, prompt);
+  const double in_flight = seen.state.running + seen.state.waiting;
+  scenario.concurrency = std::clamp<int64_t>(std::llround(in_flight), 1, 1 << 20);
+  *tokens = prompt + scenario.output_tokens;
+  return scenario;
+}
+
 // What plan says of a change: requests at once and tokens a second, before and after.
 template <class Change>
 std::string planned(const Seen& seen, Change change) {
   if (seen.context.scenario == nullptr || seen.context.planner == nullptr) return "";
-  plan::Scenario changed = *seen.context.scenario;
+  double tokens = 0;
+  const plan::Scenario scenario = as_seen(seen, &tokens);
+  plan::Scenario changed = scenario;
   change(changed);
-  const auto before = seen.context.planner->evaluate(*seen.context.scenario);
+  const auto before = seen.context.planner->evaluate(scenario);
   if (!before) return "";
-  const int64_t requests = before->capacity.total_expected_requests;
+  const int64_t requests = before->running;
   const double speed = before->timing.output_tokens_per_second;
   const auto after = seen.context.planner->evaluate(changed);
   if (!after) return "plan refuses it: " + after.error().to_string();
-  return fmt::format("by plan {} requests fit instead of {}, {:.0f} output tokens/s instead of {:.0f}",
-                     after->capacity.total_expected_requests, requests, after->timing.output_tokens_per_second, speed);
+  return fmt::format("by plan{}, {} requests run instead of {}, {:.0f} output tokens/s instead of {:.0f}",
+                     tokens > 0 ? fmt::format(", with requests of {:.0f} tokens as these seem to be", tokens) : "",
+                     after->running, requests, after->timing.output_tokens_per_second, speed);
 }
 
 bool has_wide_kv(const Seen& seen) {

@@ -48,18 +48,18 @@ void read_speculative(const std::string& text, LoggedStart& start) {
   if (contains(text, "eagle") || contains(text, "EAGLE")) start.eagle_layers = 1;
 }
 
-// A build without a version of its own, by its wording: tokens and concurrency share a line from 0.27 on; before,
-// tokens are whole blocks where they are not derived.
-std::string version_by_wording(const Json& row) {
+// A build without a version of its own.
+std::string_view version_by_wording(const Json& row) {
+  bool shares_line = false;
   const auto raw = row.find("raw");
   if (raw != row.end() && raw->is_array()) {
     for (const Json& line : *raw) {
       if (!line.is_string()) continue;
       const std::string& text = line.get_ref<const std::string&>();
-      if (contains(text, "GPU KV cache size") && contains(text, "Maximum concurrency")) return "";
+      shares_line = shares_line || (contains(text, "GPU KV cache size") && contains(text, "Maximum concurrency"));
     }
   }
-  return count_of(row, "kv_tokens") % 16 != 0 ? "0.25" : "0.19";
+  return vllm_version_by_wording(std::max<int64_t>(count_of(row, "kv_tokens"), 1), shares_line);
 }
 
 Result<LoggedStart> start_of(const Json& row, const MappedModel& mapped, const model::ModelShape& shape,

@@ -84,6 +84,20 @@ struct ScratchErrors {
   std::vector<double> kv_memory;
 };
 
+// Of the stages' sizes, the nearest to a printed one: a record mixes lines of several ranks and does not say of which.
+template <class Size>
+double nearest_gib(const memory::StartupPrediction& prediction, double printed, Size size) {
+  double nearest = 0;
+  double least = -1;
+  for (const memory::MemoryBudget& stage : prediction.stages) {
+    const double gib = static_cast<double>(size(stage).value) / static_cast<double>(kGiB);
+    if (least >= 0 && std::abs(gib - printed) >= least) continue;
+    nearest = gib;
+    least = std::abs(gib - printed);
+  }
+  return nearest;
+}
+
 void add_scratch(const CsvRow& row, const model::ModelShape& shape, const MappedModel& mapped, const LoggedStart& start,
                  std::string_view where, SetWriter& set, ScratchErrors& errors) {
   ScratchStart scratch;
@@ -97,27 +111,26 @@ void add_scratch(const CsvRow& row, const model::ModelShape& shape, const Mapped
     set.note(fmt::format("{}: {}", where, found.error().to_string()));
     return;
   }
-  const auto gib = [](Bytes bytes) { return static_cast<double>(bytes.value) / static_cast<double>(kGiB); };
   const auto weights = row.number("weights_memory_gib");
   const auto requested = row.number("requested_memory_gib");
   const auto kv = row.number("kv_cache_memory_gib");
-  const memory::MemoryBudget* printed = &found->stages.front();
   if (weights && *weights > 0) {
-    printed = &memory::stage_with_weights(*found, Bytes(std::llround(*weights * static_cast<double>(kGiB))));
-    const double ours = gib(printed->weights.bytes);
+    const double ours = nearest_gib(*found, *weights, [](const memory::MemoryBudget& b) { return b.weights.bytes; });
     errors.weights.push_back(std::abs(ours / *weights - 1));
-    if (found->stages.size() > 1) {
-      set.note(
-          fmt::format("{}: from scratch: the stage printed is taken to be {} of {}, the nearest by weights ({:.2f} "
-                      "GiB, {:.2f} were logged); the smallest, {}, holds {} blocks, {} were logged",
-                      where, printed->stage + 1, found->stages.size(), ours, *weights, found->least_stage + 1,
-                      found->num_blocks, row.count("kv_cache_blocks").value_or(0)));
-    } else if (errors.weights.back() > 0.01) {
+    if (errors.weights.back() > 0.01) {
       set.note(fmt::format("{}: weights {:.2f} GiB, {:.2f} were logged", where, ours, *weights));
     }
   }
   if (requested && kv && *requested > 0) {
-    errors.kv_memory.push_back(std::abs(gib(printed->kv_pool.bytes) - *kv) / *requested);
+    const double ours = nearest_gib(*found, *kv, [](const memory::MemoryBudget& b) { return b.kv_pool.bytes; });
+    errors.kv_memory.push_back(std::abs(ours - *kv) / *requested);
+  }
+  if (found->stages.size() > 1) {
+    set.note(
+        fmt::format("{}: from scratch: each printed size is compared with the nearest of {} stages; the smallest "
+                    "pool is stage {}'s, of {} blocks, {} were logged",
+                    where, found->stages.size(), found->least_stage + 1, found->num_blocks,
+                    row.count("kv_cache_blocks").value_or(0)));
   }
 }
 

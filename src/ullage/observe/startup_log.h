@@ -92,4 +92,9 @@ struct StartupLog {
 // when no line is one of a known engine's start: the sentence says what was looked for. `where` names the file.
 Result<StartupLog> read_startup_log(std::string_view text, std::string_view where);
 
+// The version of a vLLM whose log does not print it, by its wording: from 0.27 on tokens and concurrency share a line
+// (""; the newest); before, tokens that are no whole blocks were derived from the concurrency ("0.25"), others counted
+// ("0.19"). `kv_tokens`: 0 when not printed, which says nothing ("").
+std::string_view vllm_version_by_wording(int64_t kv_tokens, bool shares_line);
+
 }  // namespace ullage::observe

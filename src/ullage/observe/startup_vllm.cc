@@ -116,21 +116,31 @@ void forget_capacity(StartupLog& log) {
   log = std::move(fresh);
 }
 
+bool has_capacity(const StartupLog& log) { return log.kv_tokens || log.num_blocks || log.refused_needed; }
+
+// A start's first lines may have been cut off: weights that load after the capacity was printed are the next start's,
+// unless another data-parallel engine loads its own.
+bool loads_anew(std::string_view line, const StartupLog& log) {
+  if (!has_capacity(log) || contains(line, "DP")) return false;
+  return contains(line, "Model loading took") || contains(line, "Loading model weights took");
+}
+
 }  // namespace
 
 bool read_vllm_line(std::string_view line, int64_t number, StartupLog& log) {
   if (contains(line, "LLM engine (v") && contains(line, "with config")) {
-    if (log.kv_tokens || log.num_blocks || log.refused_needed) forget_capacity(log);
+    if (has_capacity(log)) forget_capacity(log);
     log.version = std::nullopt;
     set_once(log.version, version_after(line, "LLM engine (v"), number);
     read_flags(line, number, log);
     return true;
   }
   if (contains(line, "non-default args") || contains(line, "args: Namespace(")) {
-    if (log.kv_tokens || log.num_blocks || log.refused_needed) forget_capacity(log);
+    if (has_capacity(log)) forget_capacity(log);
     read_flags(line, number, log);
     return true;
   }
+  if (loads_anew(line, log)) forget_capacity(log);
   set_once(log.version, version_after(line, "vLLM API server version"), number);
   set_once(log.version, version_after(line, "vLLM server version"), number);
   if (contains(line, "Chunked prefill is enabled with")) {
@@ -171,6 +181,11 @@ bool read_vllm_line(std::string_view line, int64_t number, StartupLog& log) {
   return is_profile || is_refusal || tokens.has_value() || concurrency.has_value() || blocks.has_value() ||
          contains(line, "Available KV cache memory") || contains(line, "Estimated CUDA graph memory") ||
          contains(line, "vLLM API server version") || contains(line, "tokens that can be stored in KV cache");
+}
+
+std::string_view vllm_version_by_wording(int64_t kv_tokens, bool shares_line) {
+  if (kv_tokens < 1 || shares_line) return "";
+  return kv_tokens % 16 != 0 ? "0.25" : "0.19";
 }
 
 }  // namespace ullage::observe
