@@ -2,14 +2,18 @@
 
 import contextlib
 import json
+import os
 import re
 import resource
+import subprocess
 import sys
 import time
 import unittest
 
-from server_process import SLOWNESS, Server
+from server_process import MODEL, SERVER, SLOWNESS, Server
 from test_connections import COMPLETION, Reader, request_bytes
+
+SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 
 
 class FlagTest(unittest.TestCase):
@@ -19,6 +23,27 @@ class FlagTest(unittest.TestCase):
                        "--tensor-parallel-size", 1, "--kv-cache-memory-bytes", "8MiB", "--enable-prefix-caching")):
             with self.subTest(flags=flags), Server(*flags) as server:
                 self.assertEqual(json.loads(server.get("/v1/models")[2])["data"][0]["max_model_len"], 128)
+
+
+class PlanTest(unittest.TestCase):
+    """A plan for this engine prints what the engine prints: the pool is sized by the same code."""
+
+    def test_plan_and_serve_print_the_same_blocks(self):
+        smollm2 = subprocess.run(["scripts/get_model.sh", "--cached"], cwd=SOURCE, stdout=subprocess.PIPE,
+                                 stderr=subprocess.DEVNULL, text=True, check=False).stdout.strip()
+        for model in [MODEL] + ([smollm2] if smollm2 else []):
+            for flags in (("--kv-cache-memory", "64MiB", "--max-model-len", 512),
+                          ("--kv-cache-memory", "33MB", "--max-model-len", 300, "--block-size", 32),
+                          ("--kv-cache-memory", "40MiB", "--max-model-len", 128, "--kv-cache-dtype", "f32"),
+                          ("--num-gpu-blocks-override", 77, "--max-model-len", 256)):
+                with self.subTest(model=model, flags=flags), Server(*flags, model=model) as server:
+                    words = [SERVER, "plan", model, "--policy", "ullage", "--device", "epyc-9654", "--prompt", "64",
+                             "--output", "32", "--json", *map(str, flags)]
+                    plan = json.loads(subprocess.run(words, stdout=subprocess.PIPE, check=True).stdout)
+                    self.assertEqual(len(plan["log_lines"]), 2)
+                    logged = [line.split(" info ", 1)[-1].rstrip() for line in server.lines]
+                    for line in plan["log_lines"]:
+                        self.assertIn(line, logged)
 
 
 class LogTest(unittest.TestCase):

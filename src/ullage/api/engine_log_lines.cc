@@ -3,6 +3,7 @@
 
 #include "ullage/api/plan.h"
 #include "ullage/base/units.h"
+#include "ullage/engine/statistics.h"
 
 namespace ullage::api {
 namespace {
@@ -41,6 +42,18 @@ std::vector<std::string> sglang_lines(const PlanAnswer& answer) {
                       evaluation.settings.max_num_seqs, evaluation.settings.max_model_len)};
 }
 
+// What `ullage serve` logs, by the same functions.
+std::vector<std::string> ullage_lines(const PlanAnswer& answer, const memory::KvLayout& layout) {
+  const plan::Capacity& planned = answer.evaluation.capacity;
+  memory::KvCapacity capacity;
+  capacity.size_tokens = planned.printed_tokens;
+  capacity.max_concurrency = planned.printed_concurrency;
+  const hardware::Device& device = *answer.asked.device;
+  return {engine::format_blocks_line(planned.num_blocks, layout.block_size, Bytes(planned.bytes_per_block)),
+          engine::format_capacity_line(capacity, answer.evaluation.settings.max_model_len,
+                                       memory::runs_on_cpu(device) ? "CPU" : device.kind)};
+}
+
 }  // namespace
 
 std::vector<std::string> engine_log_lines(const PlanAnswer& answer, const memory::KvLayout& layout) {
@@ -55,9 +68,7 @@ std::vector<std::string> engine_log_lines(const PlanAnswer& answer, const memory
                           gib(answer.evaluation.budget.kv_pool.bytes) * 1024, answer.evaluation.capacity.printed_tokens,
                           answer.asked.model->shape.layers.size(), answer.evaluation.settings.max_num_seqs)};
     case memory::Engine::kUllage:
-      return {fmt::format("KV pool: {} blocks of {} tokens, {}",
-                          format_thousands(answer.evaluation.capacity.num_blocks), layout.block_size,
-                          format_bytes(answer.evaluation.budget.kv_pool.bytes))};
+      return ullage_lines(answer, layout);
     case memory::Engine::kLesson:
       return {};
   }

@@ -255,7 +255,11 @@ Result<PlanScenario> make_scenario(const PlanInput& input, DeviceShelf& shelf) {
   ULLAGE_TRY(const DeviceShelf::Found found, shelf.get(input));
   made.device = found.device;
   if (!input.device && levers.find("device") == nullptr) {
-    made.notes.push_back("no --device was given: an H100 is assumed; `ullage devices` lists others");
+    const LeverSetting* policy = levers.find("policy");
+    made.notes.push_back(policy != nullptr && policy->value.text == "ullage"
+                             ? "no --device was given: an H100 is assumed; for this machine measure it once, `ullage "
+                               "calibrate --out here.json`, and give --device here.json"
+                             : "no --device was given: an H100 is assumed; `ullage devices` lists others");
   }
 
   plan::Scenario& scenario = made.scenario;

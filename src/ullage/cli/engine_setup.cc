@@ -271,6 +271,7 @@ Result<std::unique_ptr<EngineSetup>> make_engine(const EngineArgs& args, const L
   ULLAGE_TRY_VOID(engine::validate(wanted.options));
   setup->options = wanted.options;
   setup->kv_cache_dtype = dtype_flag(wanted.kv_dtype);
+  setup->block = Bytes(layout.bytes_per_block);
   setup->capacity = memory::kv_capacity(layout, wanted.options.num_blocks, wanted.options.max_model_len);
   setup->engine = std::make_unique<engine::Engine>(setup->options, *setup->executor, *setup->clock);
   ULLAGE_TRY_VOID(open_decision_log(args.decision_log, *setup));
@@ -285,6 +286,7 @@ Result<void> check_decision_log(EngineSetup& setup) {
 std::vector<std::string> boot_lines(const EngineSetup& setup) {
   std::vector<std::string> lines;
   for (const memory::FootprintRole& role : memory::roles(setup.footprint)) lines.push_back(memory::format_role(role));
+  lines.push_back(engine::format_blocks_line(setup.options.num_blocks, setup.options.block_size, setup.block));
   lines.push_back(
       engine::format_capacity_line(setup.capacity, setup.options.max_model_len, setup.executor->device_kind()));
   return lines;

@@ -23,6 +23,7 @@ struct EngineSetup {
   engine::EngineOptions options;
   std::string kv_cache_dtype;  // "bf16"
   memory::Footprint footprint;
+  Bytes block;  // of the pool
   memory::KvCapacity capacity;
   std::unique_ptr<Clock> clock;
   std::unique_ptr<std::ofstream> decision_log_file;

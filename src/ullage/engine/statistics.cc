@@ -168,6 +168,11 @@ std::string format_steady_line(const IntervalStatistics& interval, std::string_v
                             interval.kv_cache_usage * 100, interval.prefix_cache_hit_rate * 100);
 }
 
+std::string format_blocks_line(int64_t num_blocks, int64_t block_size, Bytes block) {
+  return fmt::format("KV blocks: {} of {} tokens, {} each", format_thousands(num_blocks), block_size,
+                     format_bytes(block));
+}
+
 std::string format_capacity_line(const memory::KvCapacity& capacity, int64_t max_model_len,
                                  std::string_view device_kind) {
   return fmt::format("{} KV cache size: {} tokens, Maximum concurrency for {} tokens per request: {:.2f}x", device_kind,

@@ -130,6 +130,8 @@ class Statistics final : public EventSink {
 
 // vLLM's steady line, with the device's kind in place of "GPU" and without a word on preemptions until there were any.
 std::string format_steady_line(const IntervalStatistics& interval, std::string_view device_kind, int engine_index = 0);
+// A boot line: "KV blocks: 25,600 of 16 tokens, 2.00 MiB each". Those allocated, the reserved one among them.
+std::string format_blocks_line(int64_t num_blocks, int64_t block_size, Bytes block);
 // vLLM's boot line: "CPU KV cache size: 409,600 tokens, Maximum concurrency for 131,072 tokens per request: 3.12x".
 std::string format_capacity_line(const memory::KvCapacity& capacity, int64_t max_model_len,
                                  std::string_view device_kind);

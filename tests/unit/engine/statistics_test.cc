@@ -145,6 +145,7 @@ TEST(FormatCapacityLine, IsVllms) {
   capacity.size_tokens = 409600;
   capacity.max_concurrency = 3.125;
   // Python's %.2f and C++'s both round half to even in binary: 3.125 is exact, so 3.12.
+  EXPECT_EQ(format_blocks_line(25601, 16, Bytes(2 << 20)), "KV blocks: 25,601 of 16 tokens, 2.00 MiB each");
   EXPECT_EQ(format_capacity_line(capacity, 131072, "CPU"),
             "CPU KV cache size: 409,600 tokens, Maximum concurrency for 131,072 tokens per request: 3.12x");
 }
