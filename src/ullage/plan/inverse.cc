@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
@@ -88,7 +89,11 @@ void find_smallest(Planner& planner, const Scenario& scenario, const Goal& goal,
     out.weights = weights;
     break;
   }
-  if (goal.users > 0) out.max_num_seqs = ceil_div(goal.users, scenario.parallelism.data);
+  if (goal.users > 0) {
+    Scenario tried = scenario;
+    tried.max_num_seqs = ceil_div(goal.users, scenario.parallelism.data);
+    if (meets(planner, tried, goal)) out.max_num_seqs = tried.max_num_seqs;
+  }
 }
 
 Change change_of(Lever lever, const GoalCheck& check) {
@@ -103,6 +108,8 @@ Change change_of(Lever lever, const GoalCheck& check) {
   out.itl_seconds = check.evaluation.timing.itl_seconds;
   return out;
 }
+
+std::string_view flag_name(const std::string& flag) { return std::string_view(flag).substr(0, flag.find(' ')); }
 
 std::vector<Change> try_single(Planner& planner, const Scenario& scenario, const Goal& goal, const GoalCheck& now) {
   std::vector<Change> out;
@@ -127,6 +134,7 @@ std::optional<Change> try_pairs(Planner& planner, const Goal& goal, const std::v
     const Result<GoalCheck> before = check_goal(planner, first.scenario, goal);
     if (!before) continue;
     for (Lever& lever : levers(first.scenario, before->evaluation, goal)) {
+      if (flag_name(lever.flag) == flag_name(first.flags.front())) continue;  // one flag twice is one flag
       const Result<GoalCheck> check = check_goal(planner, lever.scenario, goal);
       if (!check) continue;
       const bool is_better = !best || (check->is_met && !best->meets_goal) ||

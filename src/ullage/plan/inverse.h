@@ -54,7 +54,7 @@ struct InverseAnswer {
   std::optional<Bytes> kv_memory;                // of one rank, to a block
   std::optional<model::KvDType> kv_dtype;        // the widest that does
   std::optional<WeightPrecision> weights;        // the widest that does
-  std::optional<int64_t> max_num_seqs;           // that `users` needs
+  std::optional<int64_t> max_num_seqs;           // the least
   std::vector<Change> single_changes;            // best first
   std::optional<Change> best_pair;               // when no single change meets the goal
   std::string sentence;

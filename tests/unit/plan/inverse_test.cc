@@ -53,11 +53,18 @@ TEST(AnswerGoal, SmallestIsSmallest) {
       with.parallelism = *answer->devices;
       RC_ASSERT(holds(planner, with, goal));
     }
+    if (answer->max_num_seqs) {
+      Scenario with = world.scenario;
+      with.max_num_seqs = *answer->max_num_seqs;
+      RC_ASSERT(holds(planner, with, goal));
+    }
     for (const Change& change : answer->single_changes) {
       RC_ASSERT(change.meets_goal == holds(planner, change.scenario, goal));
     }
     if (answer->best_pair) {
       RC_ASSERT(answer->best_pair->flags.size() == 2u);
+      const auto name = [](const std::string& flag) { return flag.substr(0, flag.find(' ')); };
+      RC_ASSERT(name(answer->best_pair->flags[0]) != name(answer->best_pair->flags[1]));
       RC_ASSERT(answer->best_pair->meets_goal == holds(planner, answer->best_pair->scenario, goal));
     }
   });
