@@ -5,9 +5,10 @@ set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 temp=$(mktemp -d)
 trap 'rm -rf "$temp"' EXIT
-"$1" >"$temp/native"
+lessons=$here/../tests/data/lessons/lesson-cases.json
+"$1" <"$lessons" >"$temp/native"
 # The switch is needed before Node 20 and accepted since.
-node --no-warnings --experimental-wasi-unstable-preview1 "$here/run_wasm.mjs" "$2" >"$temp/wasm"
+node --no-warnings --experimental-wasi-unstable-preview1 "$here/run_wasm.mjs" "$2" <"$lessons" >"$temp/wasm"
 diff "$temp/native" "$temp/wasm" | head -n 40
 cmp "$temp/native" "$temp/wasm"
 echo "$(wc -l <"$temp/native") lines are the same"

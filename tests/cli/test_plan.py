@@ -147,6 +147,24 @@ class Answers(PlanTest):
         self.assertEqual(self.plan("--scenario", self.path("plan.json"))["capacity"],
                          self.plan(*FORTY, "--device", "h100", "--kv-memory", "30GiB")["capacity"])
 
+    def test_a_link_is_the_same_as_flags(self):
+        flags = ["--device", "h100", "--prompt", "4k", "--kv", "fp8", "--force-mha", "--price", "2.5"]
+        config = {"model_type": "llama", "hidden_size": 256, "num_hidden_layers": 2, "num_attention_heads": 4,
+                  "num_key_value_heads": 2, "intermediate_size": 512, "vocab_size": 1000,
+                  "max_position_embeddings": 8192}
+        with open(self.path("config.json"), "w", encoding="utf-8") as file:
+            json.dump(config, file)
+        for model in ("qwen3-8b", self.path("config.json")):
+            link = self.succeeds("plan", model, *flags, "--link").strip()
+            self.assertRegex(link, r"^#v1;[!-~]+$")
+            for spelling in (link, "https://example.org/lab/" + link):
+                self.assertEqual(self.plan(spelling)["capacity"], self.plan(model, *flags)["capacity"])
+            self.assertEqual(self.plan(link, "--kv", "bf16")["asked"]["settings"]["kv_cache_dtype"], "bf16")
+        self.assertIn('"hue"', self.succeeds("plan", "#v1;model=qwen3-8b;hue=1"))
+        self.usage_fails(["plan", "#v2;model=qwen3-8b"], "v1")
+        self.usage_fails(["plan", "#v1;model=%zz"], "MODEL")
+        self.usage_fails(["plan", STORIES, "--link"], "catalogue")
+
     def test_the_same_question_gives_the_same_bytes(self):
         flags = ["plan", *FORTY, "--device", "h100", "--users", "50", "--explain", "--json"]
         self.assertEqual(self.succeeds(*flags), self.succeeds(*flags))

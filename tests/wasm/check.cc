@@ -1,11 +1,14 @@
-// Prints what the core computes: numbers, hashes, JSON and the decisions of modelled sessions. Built natively and for
-// WebAssembly; any difference between the two outputs is a platform leaking into the core.
+// Prints what the core computes: numbers, hashes, JSON, plans of random scenarios, the lessons' cases (on standard
+// input) and the decisions of modelled sessions. Built natively and for WebAssembly; any difference between the two
+// outputs is a platform leaking into the core.
 #include <cstdint>
 #include <cstdio>
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "ullage/api/documents.h"
 #include "ullage/api/inspect.h"
 #include "ullage/base/clock.h"
 #include "ullage/base/hash.h"
@@ -16,6 +19,7 @@
 #include "ullage/engine/engine.h"
 #include "ullage/hardware/device.h"
 #include "ullage/model/config.h"
+#include "ullage/observe/lesson_cases.h"
 #include "ullage/sim/modelled_executor.h"
 #include "ullage/sim/token_source.h"
 
@@ -89,10 +93,102 @@ void print_session(const ullage::model::ModelShape& shape, const char* device_na
   print(to_hex(decisions.hash()));
 }
 
+template <class T>
+const T& pick(ullage::RandomStream& random, const std::vector<T>& of) {
+  return of[static_cast<size_t>(random.below(of.size()))];
+}
+
+// A scenario as a page would ask: some levers of every kind, legal or not.
+std::string random_scenario(ullage::RandomStream& random, const std::vector<std::string>& models,
+                            const std::vector<std::string>& devices) {
+  ullage::Json json;
+  json["model"] = pick(random, models);
+  json["device"] = pick(random, devices);
+  if (random.below(4) == 0) json["model"] = ullage::Json{{"config", std::string(kConfig)}, {"name", "tiny"}};
+  struct Choice {
+    const char* key;
+    std::vector<ullage::Json> values;
+  };
+  const Choice choices[] = {
+      {"policy", {"vllm", "vllm-0.19", "vllm-0.22", "sglang", "llama.cpp", "ullage", "lesson", "lesson"}},
+      {"tensor_parallel", {1, 2, 3, 4, 8}},
+      {"pipeline_parallel", {1, 2}},
+      {"data_parallel", {1, 4}},
+      {"expert_parallel", {true, false}},
+      {"prompt", {1, 100, "4k", "32k", "128k", 2500.5}},
+      {"output", {1, 64, "1k"}},
+      {"concurrency", {1, 8, 256, 5000}},
+      {"kv_cache_dtype", {"auto", "bf16", "fp8", "int8_per_token_head", "nvfp4", "q8_0"}},
+      {"weights", {"fp8", "int4", "nvfp4", "int8", "q4_k_m"}},
+      {"gpu_memory_utilization", {0.5, "90%", 0.99}},
+      {"max_model_len", {"8k", "32K", 131072}},
+      {"max_num_seqs", {16, 256, 1024}},
+      {"max_num_batched_tokens", {512, 8192}},
+      {"block_size", {16, 32, 64}},
+      {"kv_memory", {"1GiB", "30GiB", 12345678901}},
+      {"force_mha", {true}},
+      {"users", {10, 500}},
+      {"ttft", {"500ms", 2}},
+      {"itl", {"30ms"}},
+      {"qps", {0.5, 20}},
+      {"price", {2.5}},
+      {"speculative_tokens", {1, 3}},
+      {"bandwidth", {"1TB/s"}},
+      {"flops", {"500T"}},
+      {"dtype", {"float32", "half"}},
+  };
+  for (const Choice& choice : choices) {
+    if (random.below(5) == 0) json[choice.key] = pick(random, choice.values);
+  }
+  json["explain"] = random.below(4) == 0;
+  return ullage::dump_json(json);
+}
+
+void print_plans() {
+  using namespace ullage;
+  std::vector<std::string> models;
+  const auto rows = parse_json(api::answer_document("models", "{}"), "models");
+  const auto known = parse_json(api::answer_document("devices", "{}"), "devices");
+  if (!rows || !known) return print("no catalogue");
+  for (const Json& row : (*rows)["models"]) models.push_back(row["id"].get<std::string>());
+  std::vector<std::string> devices;
+  for (const Json& device : (*known)["devices"]) devices.push_back(device["id"].get<std::string>());
+  print(dump_json(*rows));
+  RandomStream random(5, 8);
+  std::string before = "{}";
+  for (int i = 0; i < 500; ++i) {
+    const std::string scenario = random_scenario(random, models, devices);
+    print(api::answer_document("plan", scenario));
+    if (i % 10 == 0) {
+      const std::string sweep = R"({"axes": ["prompt=1k..16k"], "scenario": )" + scenario + "}";
+      print(api::answer_document("explain", R"({"before": )" + before + R"(, "after": )" + scenario + "}"));
+      print(api::answer_document("sweep", sweep));
+      print(api::answer_document("lines", R"({"scenario": )" + scenario + "}"));
+    }
+    before = scenario;
+  }
+}
+
+// The lessons' cases, from standard input: figures that came out, and what missed.
+void print_lessons() {
+  std::string text;
+  char buffer[4096];
+  while (const size_t n = std::fread(buffer, 1, sizeof buffer, stdin)) text.append(buffer, n);
+  const auto cases = ullage::observe::run_lesson_cases(text, "lesson-cases.json");
+  if (!cases) return print(cases.error().to_string());
+  for (const ullage::observe::LessonCase& one : *cases) {
+    std::string line = one.id + " " + std::to_string(one.num_figures);
+    for (const std::string& miss : one.misses) line += "; " + miss;
+    print(line);
+  }
+}
+
 }  // namespace
 
 int main() {
   print_base();
+  print_plans();
+  print_lessons();
   const auto shape = ullage::model::parse_config(kConfig, "config.json");
   if (!shape) {
     print(shape.error().to_string());

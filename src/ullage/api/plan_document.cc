@@ -68,6 +68,7 @@ Result<std::shared_ptr<const PlanModel>> read_model(const Json& value, std::stri
   ULLAGE_TRY(model.shape, model::parse_config(text, place));
   ULLAGE_TRY(model.name, get_string(value, "name", "config.json", where));
   model.source = "config.json";
+  model.config = text;
   return std::make_shared<const PlanModel>(std::move(model));
 }
 

@@ -25,6 +25,7 @@ struct PlanModel {
   model::ModelShape shape;
   std::string name;    // as it was asked for, and as a server's line would name it
   std::string source;  // "config.json", "GGUF", "safetensors", "catalogue", "numbers"
+  std::string config;  // the text of its config.json, for links; empty when it has none
 };
 
 struct PlanInput {

@@ -29,6 +29,7 @@ Result<api::PlanModel> read_config_text(const std::string& text, const std::stri
   api::PlanModel model;
   ULLAGE_TRY(model.shape, model::parse_config(text, where));
   model.source = "config.json";
+  model.config = text;
   return model;
 }
 

@@ -6,11 +6,14 @@
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
+#include "ullage/api/link.h"
 #include "ullage/api/plan.h"
 #include "ullage/api/plan_words.h"
 #include "ullage/api/serve_line.h"
 #include "ullage/api/sweep.h"
+#include "ullage/base/json.h"
 #include "ullage/base/mapped_file.h"
+#include "ullage/base/quote.h"
 #include "ullage/base/units.h"
 #include "ullage/cli/commands.h"
 #include "ullage/cli/model_argument.h"
@@ -35,6 +38,7 @@ struct PlanArgs {
   bool is_csv = false;
   bool has_derivation = false;
   bool has_exit_status = false;
+  bool is_link = false;
 };
 
 // MODEL, or the words of a server's line, or that line in one word.
@@ -65,6 +69,18 @@ void take_model_from_sweep(PlanArgs* args) {
   args->sweep.pop_back();
 }
 
+// What the lab's address bar holds. Flags beside it win.
+Result<api::PlanInput> read_link(const PlanArgs& args, const api::LeverSettings& levers) {
+  ULLAGE_TRY(const api::ParsedLink link, api::parse_link(args.words[0], "MODEL"));
+  ULLAGE_TRY(api::PlanInput input, api::parse_plan_document(link.document, "MODEL"));
+  for (const std::string& key : link.unknown) {
+    input.notes.push_back(fmt::format("the link says {}, which this version does not know", quote(key)));
+  }
+  for (const api::LeverSetting& setting : levers.all()) input.levers.set(setting);
+  if (!input.device) ULLAGE_TRY_VOID(read_devices(args.levers.devices, &input));
+  return input;
+}
+
 Result<api::PlanInput> read_input(const PlanArgs& args) {
   ULLAGE_TRY(const api::LeverSettings levers, read_levers(args.levers));
   if (!args.document.empty()) {
@@ -74,6 +90,7 @@ Result<api::PlanInput> read_input(const PlanArgs& args) {
     if (!input.device) ULLAGE_TRY_VOID(read_devices(args.levers.devices, &input));
     return input;
   }
+  if (args.words.size() == 1 && api::is_link(args.words[0])) return read_link(args, levers);
   ULLAGE_TRY(const api::PlanWords words, read_words(args));
   return make_plan_input(words, levers, args.levers.devices);
 }
@@ -114,12 +131,21 @@ Result<int> print_line(const PlanArgs& args, const api::PlanInput& input) {
   return 0;
 }
 
+Result<int> print_link(const api::PlanInput& input) {
+  ULLAGE_TRY(const Json document, api::plan_document_of(input));
+  ULLAGE_TRY(const std::string link, api::print_link(document, "MODEL"));
+  print_result(link + "\n");
+  ULLAGE_TRY_VOID(check_output());
+  return 0;
+}
+
 Result<int> run_plan(PlanArgs& args) {
   take_model_from_sweep(&args);
   if (!args.sweep.empty()) return run_sweep(args);
   if (args.is_csv) return Error{ErrorCode::kInvalidArgument, "goes with --sweep; for one plan give --json", "--csv"};
   ULLAGE_TRY(const api::PlanInput input, read_input(args));
   if (!args.print_line.empty()) return print_line(args, input);
+  if (args.is_link) return print_link(input);
   ULLAGE_TRY(const api::PlanAnswer answer, api::plan(input, {.has_derivation = args.has_derivation}));
   print_result(args.is_json ? api::plan_json(answer) + "\n" : api::plan_text(answer, terminal_style()));
   ULLAGE_TRY_VOID(check_output());
@@ -146,7 +172,8 @@ Command add_plan(CLI::App& app) {
       ->add_option(
           "model", args->words,
           "A config.json, a directory, a .gguf or .safetensors file, a name of the catalogue (`ullage models`) or "
-          "of the Hugging Face cache, or - for a config.json on standard input; or a server's line behind --")
+          "of the Hugging Face cache, or - for a config.json on standard input; a link (#v1;...); or a server's line "
+          "behind --")
       ->type_name("MODEL");
   command->add_option("--line", args->line, "A server's line in one word: 'vllm serve ...'")->type_name("LINE");
   command->add_option("--scenario", args->document, "A plan document (docs/plan-json.md)")->type_name("FILE");
@@ -164,6 +191,10 @@ Command add_plan(CLI::App& app) {
   command
       ->add_option("--print-line", args->print_line, "Print the line that starts vllm, ullage, llama-server or sglang")
       ->type_name("SERVER")
+      ->group(output);
+  command
+      ->add_flag("--link", args->is_link,
+                 "Print the scenario as the end of a link (#v1;model=...), which `ullage plan` and the lab read")
       ->group(output);
   command->add_flag("--exit-status", args->has_exit_status, "Exit with 3 when it does not fit or a target is missed")
       ->group(output);
