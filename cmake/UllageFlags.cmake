@@ -45,7 +45,7 @@ target_include_directories(ullage_flags INTERFACE "$<BUILD_INTERFACE:${CMAKE_SOU
 
 if(CMAKE_SYSTEM_NAME STREQUAL "WASI")
   # Debian's header-only libraries lie in /usr/include beside glibc's headers: searched last, so that wasi-libc's win.
-  target_compile_options(ullage_flags INTERFACE -fno-exceptions -fno-rtti -idirafter /usr/include)
+  target_compile_options(ullage_flags INTERFACE -fno-exceptions -idirafter /usr/include)
   target_compile_definitions(ullage_flags INTERFACE JSON_NOEXCEPTION FMT_HEADER_ONLY
                              "FMT_STATIC_THOUSANDS_SEPARATOR=','")
 else()

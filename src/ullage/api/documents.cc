@@ -18,7 +18,6 @@
 #include "ullage/base/json.h"
 #include "ullage/base/quote.h"
 #include "ullage/base/units.h"
-#include "ullage/model/catalogue.h"
 
 namespace ullage::api {
 namespace {
@@ -112,13 +111,10 @@ std::string answer_levers(std::string_view json) {
   });
 }
 
-Result<std::shared_ptr<const PlanModel>> read_catalogue_model(const std::string& name) {
-  ULLAGE_TRY(const model::CatalogueModel known, model::find_catalogue_model(name, "model"));
-  PlanModel model;
-  ULLAGE_TRY(model.shape, model::catalogue_shape(known));
-  model.name = known.id;
-  model.source = "catalogue";
-  return std::make_shared<const PlanModel>(std::move(model));
+// The models of an axis.
+Result<std::shared_ptr<const PlanModel>> read_axis_model(const std::string& name) {
+  ULLAGE_TRY(PlanModel known, catalogue_model(name, "model"));
+  return std::make_shared<const PlanModel>(std::move(known));
 }
 
 Result<std::vector<SweepAxis>> read_axes(const Json& document) {
@@ -148,7 +144,7 @@ std::string answer_sweep(std::string_view json) {
     ULLAGE_TRY(const Json document, read_question(json));
     ULLAGE_TRY(PlanInput input, read_plan(document, "scenario"));
     ULLAGE_TRY(std::vector<SweepAxis> axes, read_axes(document));
-    ULLAGE_TRY(Sweep sweep, Sweep::make(std::move(input), std::move(axes), read_catalogue_model));
+    ULLAGE_TRY(Sweep sweep, Sweep::make(std::move(input), std::move(axes), read_axis_model));
     if (sweep.num_points() > kMaxDocumentPoints) {
       return Error{ErrorCode::kTooLarge,
                    fmt::format("{} points are more than the {} that a document may ask for",

@@ -199,8 +199,9 @@ Json kv_json(const model::ModelShape& shape) {
   for (const KvGroup& group : groups) {
     const KvDescription kv = describe(group.spec);
     Json per_token = Json::object();
-    for (const DType dtype : kKvDtypes)
+    for (const DType dtype : kKvDtypes) {
       per_token[to_lower(model::info(dtype).name)] = group_bytes_per_token(group, dtype);
+    }
     Json entry{{"kind", kv.kind},
                {"num_layers", group.num_layers},
                {"num_kv_heads", kv.kv.num_kv_heads},

@@ -34,12 +34,6 @@ std::string encode(std::string_view text) {
   return out;
 }
 
-int hex_digit(char c) {
-  const char lower = to_lower(c);
-  if (is_digit(c)) return c - '0';
-  return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
-}
-
 Result<std::string> decode(std::string_view text, std::string_view where) {
   std::string out;
   for (size_t i = 0; i < text.size(); ++i) {

@@ -42,18 +42,12 @@ Result<void> read_lever(const std::string& key, const Json& value, std::string_v
   return {};
 }
 
-Result<std::shared_ptr<const PlanModel>> read_catalogue_model(const std::string& name, std::string_view where) {
-  ULLAGE_TRY(const model::CatalogueModel known, model::find_catalogue_model(name, where));
-  PlanModel model;
-  ULLAGE_TRY(model.shape, model::catalogue_shape(known));
-  model.name = known.id;
-  model.source = "catalogue";
-  return std::make_shared<const PlanModel>(std::move(model));
-}
-
 // A name; or {"config": {...}} or {"config": "text of a config.json"}, "name" beside it; or numbers.
 Result<std::shared_ptr<const PlanModel>> read_model(const Json& value, std::string_view where, LeverSettings* levers) {
-  if (value.is_string()) return read_catalogue_model(value.get<std::string>(), where);
+  if (value.is_string()) {
+    ULLAGE_TRY(PlanModel known, catalogue_model(value.get_ref<const std::string&>(), where));
+    return std::make_shared<const PlanModel>(std::move(known));
+  }
   if (!value.is_object()) return bad(where, "is neither a name nor an object with \"config\" or numbers");
   PlanModel model;
   const auto config = value.find("config");
@@ -117,6 +111,15 @@ Result<std::string> answer_document(std::string_view text) {
 }
 
 }  // namespace
+
+Result<PlanModel> catalogue_model(std::string_view name, std::string_view where) {
+  ULLAGE_TRY(const model::CatalogueModel known, model::find_catalogue_model(name, where));
+  PlanModel model;
+  ULLAGE_TRY(model.shape, model::catalogue_shape(known));
+  model.name = known.id;
+  model.source = "catalogue";
+  return model;
+}
 
 Result<PlanInput> parse_plan_document(std::string_view json, std::string_view where) {
   ULLAGE_TRY(const Json document, parse_json(json, where, {.max_bytes = kMaxDocumentBytes}));

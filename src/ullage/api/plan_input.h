@@ -28,6 +28,10 @@ struct PlanModel {
   std::string config;  // the text of its config.json, for links; empty when it has none
 };
 
+// A model of the catalogue. kNotFound at `where` with the nearest names; kUnsupported for a layout that is not
+// modelled.
+Result<PlanModel> catalogue_model(std::string_view name, std::string_view where);
+
 struct PlanInput {
   std::shared_ptr<const PlanModel> model;
   std::optional<hardware::Device> device;  // given in full; else the lever `device` names one of `devices`

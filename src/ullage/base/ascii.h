@@ -14,6 +14,13 @@ constexpr bool is_letter_or_digit(char c) { return is_letter(c) || is_digit(c); 
 
 constexpr char to_lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
 
+// The value of a hexadecimal digit; -1 for any other character.
+constexpr int hex_digit(char c) {
+  if (is_digit(c)) return c - '0';
+  const char lower = to_lower(c);
+  return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
+}
+
 inline std::string to_lower(std::string_view text) {
   std::string out(text);
   for (char& c : out) c = to_lower(c);

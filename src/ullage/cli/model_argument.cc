@@ -12,7 +12,6 @@
 #include "ullage/base/mapped_file.h"
 #include "ullage/base/units.h"
 #include "ullage/cli/data_files.h"
-#include "ullage/model/catalogue.h"
 #include "ullage/model/config.h"
 #include "ullage/model/gguf.h"
 #include "ullage/model/gguf_plan.h"
@@ -121,12 +120,7 @@ bool looks_like_path(const std::string& name) {
 
 Result<api::PlanModel> read_name(const std::string& name) {
   if (const auto snapshot = model::find_cached_model(name, "")) return read_directory(*snapshot);
-  ULLAGE_TRY(const model::CatalogueModel known, model::find_catalogue_model(name));
-  api::PlanModel model;
-  ULLAGE_TRY(model.shape, model::catalogue_shape(known));
-  model.name = known.id;
-  model.source = "catalogue";
-  return model;
+  return api::catalogue_model(name, "MODEL");
 }
 
 Result<api::PlanModel> read_any(const std::string& name) {

@@ -8,8 +8,6 @@
 namespace ullage::observe {
 namespace {
 
-bool is_word(char c) { return is_letter_or_digit(c) || c == '_'; }
-
 double power_of_ten(int32_t n) {
   double power = 1;
   for (int32_t i = 0; i < n; ++i) power *= 10;
@@ -53,6 +51,8 @@ size_t value_end(std::string_view line, size_t begin) {
 }
 
 }  // namespace
+
+bool is_word(char c) { return is_letter_or_digit(c) || c == '_'; }
 
 std::string plain_text(std::string_view text) {
   std::string plain;

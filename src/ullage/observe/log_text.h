@@ -15,6 +15,9 @@ namespace ullage::observe {
 // Without colour codes; carriage returns, by which progress bars overwrite themselves, become spaces.
 std::string plain_text(std::string_view text);
 
+// A character of a name: a letter, a digit or '_'.
+bool is_word(char c);
+
 // Calls `visit(line, number)` for each line, numbers from 1. Returns how many there were.
 int64_t for_each_line(std::string_view text, const std::function<void(std::string_view, int64_t)>& visit);
 

@@ -1,13 +1,10 @@
 // Start-up lines of llama.cpp: llama-server and the programs that share its library, 2023 to 2026.
 #include <algorithm>
 
-#include "ullage/base/ascii.h"
 #include "ullage/observe/log_text.h"
 
 namespace ullage::observe {
 namespace {
-
-bool is_word(char c) { return is_letter_or_digit(c) || c == '_'; }
 
 // "<prefix>: ..." where the function's name begins with `prefix`, whatever stands before it (times, levels).
 bool is_from(std::string_view line, std::string_view prefix) {

@@ -14,7 +14,15 @@ TEST(Ascii, AgreesWithTheCLocaleOnEveryByte) {
     EXPECT_EQ(is_digit(c), std::isdigit(i) != 0) << i;
     EXPECT_EQ(is_letter(c), std::isalpha(i) != 0) << i;
     EXPECT_EQ(is_letter_or_digit(c), std::isalnum(i) != 0) << i;
+    EXPECT_EQ(hex_digit(c) >= 0, std::isxdigit(i) != 0) << i;
     EXPECT_EQ(to_lower(c), static_cast<char>(std::tolower(i))) << i;
+  }
+}
+
+TEST(Ascii, ReadsHexadecimalDigits) {
+  for (int i = 0; i < 16; ++i) {
+    EXPECT_EQ(hex_digit("0123456789abcdef"[i]), i);
+    EXPECT_EQ(hex_digit("0123456789ABCDEF"[i]), i);
   }
 }
 
